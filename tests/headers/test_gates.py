@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plants one fault at a time in a small tree of headers: each gate of this folder must go red, with its reason.
+
+test_gates.py check_headers.py check_layers.py -- COMPILER ARGUMENTS...
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOUND = "#pragma once\n#include <cstddef>\nnamespace heddle {\ninline std::size_t twice(std::size_t n) { return 2 * n; }\n}\n"
+# what is planted, the gate, header, its text, a word of the gate's message (None: it must pass)
+TRIALS = [
+    ("nothing", "alone", "layout/a.hpp", SOUND, None),
+    ("nothing", "names", "layout/a.hpp", SOUND, None),
+    ("nothing", "link", "layout/a.hpp", SOUND, None),
+    ("nothing", "layers", "layout/a.hpp", SOUND, None),
+    ("a missing include", "alone", "layout/a.hpp", SOUND.replace("#include <cstddef>\n", ""), "does not compile alone"),
+    ("a missing guard", "alone", "layout/a.hpp", SOUND.replace("#pragma once\n", ""), "does not compile alone"),
+    ("a warning", "alone", "layout/a.hpp", SOUND.replace("return 2 * n", "int m = 0; return 2 * n"), "does not compile alone"),
+    ("a macro's name", "names", "layout/a.hpp", SOUND.replace("twice", "major"), "is a macro elsewhere"),
+    ("a missing inline", "link", "layout/a.hpp", SOUND.replace("inline ", ""), "make it inline"),
+    ("an upward include", "layers", "layout/a.hpp", SOUND + "#include <heddle/comm/b.hpp>\n", "must not include"),
+    ("a backend in nn", "layers", "nn/a.hpp", SOUND + "#include <heddle/backend/host/b.hpp>\n", "must not include"),
+    ("Eigen in a core header", "layers", "tensor/a.hpp", SOUND + "#include <Eigen/Core>\n", "backend/host"),
+    ("iostream", "layers", "plan/a.hpp", SOUND + "#include <iostream>\n", "compile time"),
+    ("Hana before nvcc", "layers", "nn/a.hpp", SOUND + "#include <boost/hana.hpp>\n", "nvcc"),
+    ("a quoted include", "layers", "nn/a.hpp", SOUND + '#include "b.hpp"\n', "write <heddle/"),
+    ("a folder of no layer", "layers", "misc/a.hpp", SOUND, "in no layer"),
+    ("an axis in nn", "layers", "nn/a.hpp", SOUND + "struct tp;\n", "mesh axis 'tp'"),
+    ("an axis in a comment", "layers", "nn/a.hpp", SOUND + "// split over tp\n", None),
+    ("a collective in models", "layers", "models/a.hpp", SOUND + "void f() { all_reduce(1); }\n", "calls 'all_reduce'"),
+    ("an empty tree", "layers", "../elsewhere/a.hpp", SOUND, "holds no heddle header"),
+    ("an empty tree", "alone", "../elsewhere/a.hpp", SOUND, "holds no heddle header"),
+]
+
+
+def main(check_headers, check_layers, command):
+    red = []
+    for planted, gate, name, text, reason in TRIALS:
+        with tempfile.TemporaryDirectory() as include:
+            header = pathlib.Path(include) / "heddle" / name
+            header.parent.mkdir(parents=True)
+            header.write_text(text)
+            call = [check_layers, include] if gate == "layers" else [check_headers, gate, include, "--", *command]
+            run = subprocess.run([sys.executable, *call], capture_output=True, text=True)
+        if not (run.returncode == 0 if reason is None else run.returncode == 1 and reason in run.stderr):
+            red.append(f"{gate}: planted {planted}; expected: {reason or 'pass'}; got {run.returncode}:\n{run.stderr}")
+    if red:
+        sys.exit("\n".join(red))
+    print(f"{len(TRIALS)} trials")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 5 or sys.argv[3] != "--":
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2], sys.argv[4:])
