@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "heddle/backend/host/random_words.hpp"
+#include "heddle/error.hpp"
+#include "heddle/tensor/index_map.hpp"
+#include "heddle/tensor/random_key.hpp"
+
+namespace heddle::host {
+
+namespace detail {
+
+/// Elements handled at a time: their words stay in the first-level cache.
+inline constexpr std::size_t random_chunk = 512;
+
+/// Calls `use(local_begin, count, words…)` for pieces of the real elements of `map`, in local order, with `Draws`
+/// pointers to `count` words each, the words of those elements. Rows that follow each other here and in the global
+/// tensor are one run, so a short innermost dimension costs nothing.
+template <std::size_t Draws, class Use>
+void for_each_drawn(index_map const& map, random_stream const& stream, Use use) {
+  static_assert(Draws == 1 || Draws == 2, "for_each_drawn<Draws>: 'Draws' must be 1 or 2");
+  std::uint32_t words[Draws][random_chunk + 8];
+  std::uint64_t const step = map.rank == 0 ? 1 : map.stride[map.rank - 1];
+  auto const draw_run = [&](std::size_t local, std::size_t count, std::uint64_t global) {
+    while (count > 0) {
+      std::size_t const n = count < random_chunk ? count : random_chunk;
+      std::size_t skipped = 0;
+      for (std::uint32_t draw = 0; draw < Draws; ++draw) {
+        if (step == 1) {
+          skipped = static_cast<std::size_t>(global % 4);
+          philox_words(stream, global / 4, (skipped + n + 3) / 4, draw, words[draw]);
+        } else {
+          for (std::size_t i = 0; i < n; ++i) words[draw][i] = stream.word(global + i * step, draw);
+        }
+      }
+      if constexpr (Draws == 1)
+        use(local, n, words[0] + skipped);
+      else
+        use(local, n, words[0] + skipped, words[1] + skipped);
+      local += n;
+      count -= n;
+      global += n * step;
+    }
+  };
+  std::size_t local_begin = 0, length = 0;
+  std::uint64_t global_begin = 0;
+  for_each_run(map, [&](std::size_t local, std::size_t count, std::uint64_t global) {
+    if (length > 0 && step == 1 && local == local_begin + length && global == global_begin + length) {
+      length += count;
+      return;
+    }
+    draw_run(local_begin, length, global_begin);
+    local_begin = local;
+    length = count;
+    global_begin = global;
+  });
+  draw_run(local_begin, length, global_begin);
+}
+
+inline bool has_padding(index_map const& map) {
+  for (std::size_t k = 0; k < map.rank; ++k)
+    if (map.valid[k] != map.extent[k]) return true;
+  return false;
+}
+
+template <class T>
+void clear_padding(T* x, index_map const& map) {
+  if (has_padding(map)) std::memset(x, 0, map.size() * sizeof(T));
+}
+
+inline void check_dropout_probability(double p) {
+  if (!(p >= 0.0 && p < 1.0))
+    throw error("dropout: the probability must be in [0, 1), and is " + std::to_string(p) +
+                "; give the share of elements to drop, 0 for none");
+}
+
+/// out = mask·in / (1 - p), with the mask of the key.
+template <class T>
+void dropout_apply(T const* in, T* out, index_map const& map, random_key const& key, double p) {
+  check_dropout_probability(p);
+  if (p == 0.0) {
+    if (in != out) std::memcpy(out, in, map.size() * sizeof(T));
+    return;
+  }
+  // In place, padding holds zeros already.
+  if (in != out) clear_padding(out, map);
+  std::uint32_t const limit = dropout_limit(p);
+  T const scale = static_cast<T>(1.0 / (1.0 - p));
+  for_each_drawn<1>(map, random_stream{key}, [&](std::size_t begin, std::size_t count, std::uint32_t const* words) {
+    T const* from = in + begin;
+    T* to = out + begin;
+    for (std::size_t i = 0; i < count; ++i) {
+      // Selected, not multiplied by 0: a dropped infinity is 0 as well, forward and backward.
+      T const scaled = from[i] * scale;
+      to[i] = words[i] > limit ? scaled : T(0);
+    }
+  });
+}
+
+}  // namespace detail
+
+/// Random numbers that depend on the key and the global index of each element alone (`random_key`): every rank writes
+/// its part of one tensor, whatever the layout. `map` says which elements these are; padding is set to 0. Moves
+/// nothing, allocates nothing. Values in float are the values in double, rounded.
+struct random {
+  /// x = mean + stddev · normal (see `heddle::normal`).
+  template <class T>
+  static void fill_normal(T* x, index_map const& map, random_key const& key, double mean, double stddev) {
+    detail::clear_padding(x, map);
+    detail::for_each_drawn<2>(
+        map, random_stream{key},
+        [&](std::size_t begin, std::size_t count, std::uint32_t const* w0, std::uint32_t const* w1) {
+          // In turns, because only the square root keeps a loop from being vectorised.
+          double radius[detail::random_chunk], cosine[detail::random_chunk];
+          for (std::size_t i = 0; i < count; ++i) radius[i] = heddle::detail::normal_radius_squared(w0[i]);
+          for (std::size_t i = 0; i < count; ++i) cosine[i] = heddle::detail::normal_cosine(w1[i]);
+          for (std::size_t i = 0; i < count; ++i)
+            x[begin + i] = static_cast<T>(std::fma(stddev, std::sqrt(radius[i]) * cosine[i], mean));
+        });
+  }
+
+  /// x = low + (high - low) · uniform, in [low, high) up to rounding to T.
+  template <class T>
+  static void fill_uniform(T* x, index_map const& map, random_key const& key, double low, double high) {
+    detail::clear_padding(x, map);
+    double const width = high - low;
+    detail::for_each_drawn<1>(map, random_stream{key},
+                              [&](std::size_t begin, std::size_t count, std::uint32_t const* words) {
+                                for (std::size_t i = 0; i < count; ++i)
+                                  x[begin + i] = static_cast<T>(std::fma(width, uniform<double>(words[i]), low));
+                              });
+  }
+
+  /// y = x / (1 - p) where `uniform<double>(word) >= p`, else 0 (Srivastava et al. 2014, scaled at training time). p in
+  /// [0, 1), p = 0 copies. y may be x. Throws `heddle::error` for another p.
+  template <class T>
+  static void dropout(T const* x, T* y, index_map const& map, random_key const& key, double p) {
+    detail::dropout_apply(x, y, map, key, p);
+  }
+
+  /// dx = mask·dy / (1 - p), the mask drawn again from the same key: nothing is saved. dx may be dy.
+  template <class T>
+  static void dropout_backward(T const* dy, T* dx, index_map const& map, random_key const& key, double p) {
+    detail::dropout_apply(dy, dx, map, key, p);
+  }
+};
+
+}  // namespace heddle::host
