@@ -10,10 +10,11 @@ import sys
 
 # A layer, and those it may include beside itself. docs/layout.md says what each is for. `nn` and `models` reach neither
 # `comm` (they call no collective) nor a backend (it is a template argument).
-BOTTOM = {"error", "detail"}
+BOTTOM = {"error", "ratio", "detail"}
 LAYERS = {
     "error": set(),
-    "detail": {"error"},
+    "ratio": {"error"},
+    "detail": {"error", "ratio"},
     "layout": BOTTOM,
     "comm": BOTTOM,
     "tensor": BOTTOM | {"layout", "comm"},
