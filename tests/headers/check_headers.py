@@ -15,11 +15,11 @@ import tempfile
 
 # Folders whose headers a .cu file must be able to include.
 CUDA_FOLDERS = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "plan", "models")
-# Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, Qt and X11, and of
-# Windows' <rpcndr.h>: any of them may be on when a user's file reaches our headers.
+# Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
+# <rpcndr.h>: any of them may be on when a user's file reaches our headers.
 TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERFLOW HUGE linux unix small hyper
-signals slots emit foreach None Bool Status Success True False""".split()
-EXTERNAL = re.compile(r"^\s*#\s*include\s*<((?!heddle/)[^>]+)>", re.MULTILINE)
+None Bool Status Success True False""".split()
+EXTERNAL = re.compile(r"^\s*#\s*include\s*[<\"]((?!heddle/)[^>\"]+)[>\"]", re.MULTILINE)
 
 
 def headers(include):
@@ -52,7 +52,11 @@ def names(include, command):
     poison = "".join(f"#undef {name}\n#define {name} @ {name}_is_a_macro_elsewhere @\n" for name in TAKEN_NAMES)
     run = compile_text([*command, f"-I{include}", "-fsyntax-only", "-x", "c++", "-"],
                        includes(external) + poison + includes(every))
-    return [] if run.returncode == 0 else [f"a name is a macro elsewhere; choose another:\n{run.stderr}"]
+    if run.returncode == 0:
+        return []
+    taken = "stray" in run.stderr or "is_a_macro_elsewhere" in run.stderr
+    what = "a name is a macro elsewhere; choose another" if taken else "the headers do not compile together"
+    return [f"{what}:\n{run.stderr}"]
 
 
 def link(include, nvcc, command):

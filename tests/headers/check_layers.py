@@ -66,8 +66,8 @@ def check(include):
             continue
         text = path.read_text()
         for quote, target in INCLUDE.findall(text):
-            if quote == '"':
-                red.append(f'{name}: includes "{target}"; write <heddle/…>')
+            if quote == '"' and not target.startswith("heddle/"):
+                red.append(f'{name}: includes "{target}"; write its path from heddle/ on')
             if target.startswith("heddle/"):
                 other = layer_of(target[len("heddle/"):])
                 if other != layer and other not in LAYERS[layer]:
