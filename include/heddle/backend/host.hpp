@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <heddle/backend/host/cross_entropy.hpp>
+#include <heddle/backend/host/embedding.hpp>
+#include <heddle/backend/host/norm.hpp>
+#include <heddle/backend/host/optimizer.hpp>
+#include <heddle/backend/host/pointwise.hpp>
+#include <heddle/backend/host/product.hpp>
+
+namespace heddle {
+
+/// The primitives that modules are made of, on the host: single-threaded per rank, products by Eigen. A module calls
+/// them as `Backend::template name<sizes…>(pointers…)`; each family can be used alone, on raw pointers.
+struct host_backend : host::products,
+                      host::pointwise,
+                      host::norms,
+                      host::embeddings,
+                      host::cross_entropy,
+                      host::optimizers {};
+
+}  // namespace heddle

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <heddle/backend/host/pointwise.hpp>
+#include <heddle/error.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace heddle::host {
+
+namespace detail {
+
+/// The row of a table that holds ids `first`..`first + vocabulary - 1`, or `vocabulary` if it does not hold `id`.
+inline std::size_t table_row(std::int32_t id, std::int64_t first, std::size_t vocabulary) {
+  std::int64_t const row = std::int64_t{id} - first;
+  return row >= 0 && row < static_cast<std::int64_t>(vocabulary) ? static_cast<std::size_t>(row) : vocabulary;
+}
+
+template <class T>
+inline void embedding(std::size_t rows, std::size_t vocabulary, std::size_t width, std::int32_t const* tokens,
+                      T const* table, std::int64_t first, T* y) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::size_t const from = table_row(tokens[row], first, vocabulary);
+    if (from < vocabulary)
+      std::memcpy(y + row * width, table + from * width, width * sizeof(T));
+    else
+      std::memset(y + row * width, 0, width * sizeof(T));
+  }
+}
+
+template <class T>
+inline void embedding_backward(std::size_t rows, std::size_t vocabulary, std::size_t width, std::int32_t const* tokens,
+                               T const* dy, std::int64_t first, T* dtable) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::size_t const to = table_row(tokens[row], first, vocabulary);
+    if (to < vocabulary) add_to(width, dy + row * width, dtable + to * width);
+  }
+}
+
+}  // namespace detail
+
+/// Look-up in a table[Vocab,Width] that may be one part of a table split over its ids: it holds ids `first` to
+/// `first + Vocab - 1`. Ids that are held elsewhere give rows of zeros, so that the parts' results add up to the
+/// whole's.
+struct embeddings {
+  /// y[Rows,Width] from tokens[Rows]
+  template <std::size_t Rows, std::size_t Vocab, std::size_t Width, class T>
+  static void embedding(std::int32_t const* tokens, T const* table, std::int64_t first, T* y) {
+    detail::embedding(Rows, Vocab, Width, tokens, table, first, y);
+  }
+
+  /// dtable[Vocab,Width] += the rows of dy[Rows,Width] whose id it holds, in the order of the rows
+  template <std::size_t Rows, std::size_t Vocab, std::size_t Width, class T>
+  static void embedding_backward(std::int32_t const* tokens, T const* dy, std::int64_t first, T* dtable) {
+    detail::embedding_backward(Rows, Vocab, Width, tokens, dy, first, dtable);
+  }
+
+  /// Throws heddle::error unless each of the n ids is in 0..vocabulary-1, where `vocabulary` is the whole, unpadded
+  /// one: to be asked once per batch, since `embedding` takes an id that nobody holds for one that another rank holds.
+  static void check_tokens(std::int32_t const* tokens, std::size_t n, std::size_t vocabulary) {
+    for (std::size_t i = 0; i < n; ++i)
+      if (detail::table_row(tokens[i], 0, vocabulary) == vocabulary)
+        throw error("embedding: token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
+                    " must be an id in 0.." + std::to_string(vocabulary - 1) +
+                    "; tokenize with the model's vocabulary, or enlarge the model's");
+  }
+};
+
+}  // namespace heddle::host

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <heddle/backend/host/lanes.hpp>
+
+#include <cmath>
+#include <cstddef>
+
+namespace heddle::host {
+
+namespace detail {
+
+template <class T>
+inline void layer_norm(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* beta, T epsilon, T* y,
+                       T* mean, T* rstd) {
+  for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
+    T const average =
+        sum_over<T>(width, [x](std::size_t i, auto count) { return load(x + i, count); }) / static_cast<T>(width);
+    // The second pass over a row that is in the first-level cache by now; E[x²] - E[x]² would cancel.
+    T const squares = sum_over<T>(width, [x, average](std::size_t i, auto count) -> lanes<T> {
+      lanes<T> const centred = load(x + i, count, average) - average;
+      return centred * centred;
+    });
+    T const inverse = T(1) / std::sqrt(squares / static_cast<T>(width) + epsilon);
+    mean[row] = average;
+    rstd[row] = inverse;
+    for_each_group<T>(width, [=](std::size_t i, auto count) {
+      lanes<T> value = (load(x + i, count) - average) * inverse * load(gamma + i, count);
+      if (beta != nullptr) value += load(beta + i, count);
+      store<T>(y + i, value, count);
+    });
+  }
+}
+
+template <class T>
+inline void layer_norm_backward(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* mean,
+                                T const* rstd, T const* dy, T* dx, T* dgamma, T* dbeta) {
+  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
+    T const average = mean[row];
+    T const inverse = rstd[row];
+    lanes<T> sum{}, projection{};
+    for_each_group<T>(width, [&](std::size_t i, auto count) {
+      lanes<T> const d = load(dy + i, count);
+      lanes<T> const normal = (load(x + i, count) - average) * inverse;
+      lanes<T> const scaled = d * load(gamma + i, count);
+      sum += scaled;
+      projection += scaled * normal;
+      store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
+      if (dbeta != nullptr) store<T>(dbeta + i, load(dbeta + i, count) + d, count);
+    });
+    T const shift = sum_of_lanes<T>(sum) / static_cast<T>(width);
+    T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
+    for_each_group<T>(width, [=](std::size_t i, auto count) {
+      lanes<T> const normal = (load(x + i, count) - average) * inverse;
+      lanes<T> const scaled = load(dy + i, count) * load(gamma + i, count);
+      store<T>(dx + i, (scaled - shift - normal * slope) * inverse, count);
+    });
+  }
+}
+
+template <class T>
+inline void rms_norm(std::size_t rows, std::size_t width, T const* x, T const* gamma, T epsilon, T* y, T* rstd) {
+  for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
+    T const squares = sum_over<T>(width, [x](std::size_t i, auto count) -> lanes<T> {
+      lanes<T> const value = load(x + i, count);
+      return value * value;
+    });
+    T const inverse = T(1) / std::sqrt(squares / static_cast<T>(width) + epsilon);
+    rstd[row] = inverse;
+    for_each_group<T>(width, [=](std::size_t i, auto count) {
+      store<T>(y + i, load(x + i, count) * inverse * load(gamma + i, count), count);
+    });
+  }
+}
+
+template <class T>
+inline void rms_norm_backward(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* rstd,
+                              T const* dy, T* dx, T* dgamma) {
+  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
+    T const inverse = rstd[row];
+    lanes<T> projection{};
+    for_each_group<T>(width, [&](std::size_t i, auto count) {
+      lanes<T> const d = load(dy + i, count);
+      lanes<T> const normal = load(x + i, count) * inverse;
+      projection += d * load(gamma + i, count) * normal;
+      store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
+    });
+    T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
+    for_each_group<T>(width, [=](std::size_t i, auto count) {
+      lanes<T> const normal = load(x + i, count) * inverse;
+      lanes<T> const scaled = load(dy + i, count) * load(gamma + i, count);
+      store<T>(dx + i, (scaled - normal * slope) * inverse, count);
+    });
+  }
+}
+
+}  // namespace detail
+
+/// Normalisation of each row. Row sums have one order; gradients of the parameters accumulate in the order of the rows.
+/// `y` may be `x`, and `dx` may be `dy` or `x`.
+struct norms {
+  /// y[Rows,Width] = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon) with the biased variance; also
+  /// mean[Rows] and rstd[Rows] for the backward pass. `beta` may be null. Ba et al., arXiv 1607.06450 §3.
+  template <std::size_t Rows, std::size_t Width, class T>
+  static void layer_norm(T const* x, T const* gamma, T const* beta, T epsilon, T* y, T* mean, T* rstd) {
+    detail::layer_norm(Rows, Width, x, gamma, beta, epsilon, y, mean, rstd);
+  }
+
+  /// dx[Rows,Width]; dgamma[Width] += and, unless null, dbeta[Width] +=
+  template <std::size_t Rows, std::size_t Width, class T>
+  static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy, T* dx,
+                                  T* dgamma, T* dbeta) {
+    detail::layer_norm_backward(Rows, Width, x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+  }
+
+  /// y[Rows,Width] = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon). Zhang and Sennrich, arXiv 1910.07467 §4.
+  template <std::size_t Rows, std::size_t Width, class T>
+  static void rms_norm(T const* x, T const* gamma, T epsilon, T* y, T* rstd) {
+    detail::rms_norm(Rows, Width, x, gamma, epsilon, y, rstd);
+  }
+
+  /// dx[Rows,Width]; dgamma[Width] +=
+  template <std::size_t Rows, std::size_t Width, class T>
+  static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy, T* dx, T* dgamma) {
+    detail::rms_norm_backward(Rows, Width, x, gamma, rstd, dy, dx, dgamma);
+  }
+};
+
+}  // namespace heddle::host

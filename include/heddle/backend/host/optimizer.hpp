@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <heddle/backend/host/elementary.hpp>
+#include <heddle/tensor/adamw_coefficients.hpp>
+
+#include <cmath>
+#include <cstddef>
+
+namespace heddle::host {
+
+namespace detail {
+
+/// As many elements of T as there are lanes of double.
+template <class T>
+struct narrow_lanes {
+  typedef T vector __attribute__((vector_size(lane_count_v<double> * sizeof(T))));
+};
+
+template <class T>
+inline lanes<double> load_widened(T const* from, std::size_t count) {
+  typename narrow_lanes<T>::vector narrow{};
+  std::memcpy(&narrow, from, count * sizeof(T));
+  return __builtin_convertvector(narrow, lanes<double>);
+}
+
+}  // namespace detail
+
+/// What an optimizer's step does to flat arrays.
+struct optimizers {
+  /// Σ x² of x[n] in double, in an order that depends on n alone: a rank's part of the squared gradient norm.
+  template <class T>
+  static double sum_of_squares(T const* x, std::size_t n) {
+    return detail::sum_over<double>(n, [x](std::size_t i, auto count) {
+      auto const value = detail::load_widened(x + i, count);
+      return detail::lanes<double>(value * value);
+    });
+  }
+
+  /// One AdamW step of w[n] with gradient g, first moment m, second moment v, in one pass (28 bytes a float parameter):
+  ///   g' = gradient_scale·g;  m = β1·m + (1-β1)·g';  v = β2·v + (1-β2)·g'²
+  ///   w = w - lr·weight_decay·w - lr·m̂/(√v̂ + ε),  m̂ = m/bias_correction1, v̂ = v/bias_correction2
+  /// Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, with the decay scaled by the learning rate as in PyTorch. ε
+  /// is added after the bias correction and outside the root.
+  template <class T>
+  static void adamw(T* w, T const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
+    using detail::lanes;
+    using detail::load;
+    using detail::store;
+    T const scale = static_cast<T>(coefficients.gradient_scale);
+    T const beta1 = static_cast<T>(coefficients.beta1);
+    T const beta2 = static_cast<T>(coefficients.beta2);
+    T const rest1 = static_cast<T>(1 - coefficients.beta1);
+    T const rest2 = static_cast<T>(1 - coefficients.beta2);
+    T const keep = static_cast<T>(1 - coefficients.learning_rate * coefficients.weight_decay);
+    T const step = static_cast<T>(coefficients.learning_rate / coefficients.bias_correction1);
+    T const root = static_cast<T>(1 / std::sqrt(coefficients.bias_correction2));
+    T const epsilon = static_cast<T>(coefficients.epsilon);
+    detail::for_each_group<T>(n, [=](std::size_t i, auto count) {
+      lanes<T> const gradient = load(g + i, count) * scale;
+      lanes<T> const first = beta1 * load(m + i, count) + rest1 * gradient;
+      lanes<T> const second = beta2 * load(v + i, count) + rest2 * gradient * gradient;
+      lanes<T> const divisor = detail::square_root<T>(second) * root + epsilon;
+      store<T>(m + i, first, count);
+      store<T>(v + i, second, count);
+      store<T>(w + i, keep * load(w + i, count) - step * first / divisor, count);
+    });
+  }
+};
+
+}  // namespace heddle::host

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step allocates nothing: neither our code nor Eigen's packing of products. The C library's allocation functions are
+// replaced by counting ones, under which operator new and Eigen's own allocator end.
+#include <heddle/backend/host.hpp>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "checks.hpp"
+
+namespace {
+thread_local bool counting = false;
+thread_local std::size_t allocations = 0;
+
+void count() {
+  if (counting) ++allocations;
+}
+}  // namespace
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+
+void* malloc(std::size_t bytes) {
+  count();
+  return __libc_malloc(bytes);
+}
+void* calloc(std::size_t n, std::size_t bytes) {
+  count();
+  return __libc_calloc(n, bytes);
+}
+void* realloc(void* memory, std::size_t bytes) {
+  count();
+  return __libc_realloc(memory, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  count();
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
+  count();
+  *memory = __libc_memalign(alignment, bytes);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace {
+
+using heddle::activation_kind;
+using host = heddle::host_backend;
+
+template <class Work>
+std::size_t allocations_of(Work work) {
+  allocations = 0;
+  counting = true;
+  work();
+  counting = false;
+  return allocations;
+}
+
+/// Forward and backward of one linear layer, as a step calls them.
+template <std::size_t M, std::size_t N, std::size_t K, class T>
+void linear(T const* a, T* b, T* c) {
+  host::product<M, N, K, false, true>(a, b, c);
+  host::product_accumulate<M, K, N, false, false>(c, b, b + N * K);
+  host::product_accumulate<N, K, M, true, false>(c, a, b);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("host backend: after the first call nothing is allocated", T, float, double) {
+  constexpr std::size_t rows = 40, width = 300, vocabulary = 4999;
+  std::vector<T> a(rows * vocabulary, T(0.5)), b(width * vocabulary + rows * vocabulary, T(0.25)),
+      c(rows * vocabulary, T(1)), statistics(4 * rows);
+  std::vector<std::int32_t> tokens(rows, 3);
+  T *const x = a.data(), *const w = b.data(), *const y = c.data(), *const s = statistics.data();
+  auto const step = [&] {
+    linear<rows, vocabulary, width>(x, w, y);  // packed operands of 4 to 8 MB: Eigen would allocate them
+    linear<rows, width, width>(x, w, y);
+    linear<rows, 3, 5>(x, w, y);
+    host::add<width>(x, w, y);
+    host::add_bias<rows, width>(w, y);
+    host::bias_gradient<rows, width>(y, w);
+    host::activation<activation_kind::gelu_tanh, width>(x, y);
+    host::activation_backward<activation_kind::gelu_erf, width>(x, y, y);
+    host::gated<activation_kind::silu, rows, width>(x, y);
+    host::gated_backward<activation_kind::silu, rows, width>(x, y, w);
+    host::layer_norm<rows, width>(x, w, w, T(1e-5), y, s, s + rows);
+    host::layer_norm_backward<rows, width>(x, w, s, s + rows, y, y, w, w);
+    host::rms_norm<rows, width>(x, w, T(1e-5), y, s);
+    host::rms_norm_backward<rows, width>(x, w, s, y, y, w);
+    host::check_tokens(tokens.data(), rows, vocabulary);
+    host::embedding<rows, vocabulary, width>(tokens.data(), w, 0, x);
+    host::embedding_backward<rows, vocabulary, width>(tokens.data(), x, 0, w);
+    host::check_targets(tokens.data(), rows, vocabulary, -100);
+    host::cross_entropy_max<rows, vocabulary>(y, vocabulary, s);
+    host::cross_entropy_sum<rows, vocabulary>(y, vocabulary, 0, tokens.data(), s, s + rows, s + 2 * rows);
+    host::cross_entropy_loss<rows>(tokens.data(), -100, s, s + rows, s + 2 * rows, s + 3 * rows);
+    host::cross_entropy_backward<rows, vocabulary>(y, vocabulary, 0, tokens.data(), -100, s + 3 * rows, T(1), y);
+    host::adamw(x, y, y, y, width, heddle::adamw_coefficients{.learning_rate = host::sum_of_squares(x, width)});
+  };
+  CHECK(allocations_of(step) <= 4);  // the packing buffer grows to its size, once for each larger product
+  CHECK(allocations_of(step) == 0);
+}
+
+TEST_CASE("the counter counts: a plain Eigen product of that size does allocate") {
+  Eigen::MatrixXf const a = Eigen::MatrixXf::Ones(300, 300), b = a;
+  Eigen::MatrixXf c(300, 300);
+  CHECK(allocations_of([&] { c.noalias() = a * b; }) > 0);
+  CHECK(allocations_of([] { delete new double; }) + allocations_of([] { std::vector<double> x(9); }) > 0);
+}
