@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs clang-format or clang-tidy, version 14 alone: others format and judge differently. Without it: skipped (77).
+
+check_format.py format ROOT           every C++ file, against .clang-format
+check_format.py tidy ROOT ARGUMENTS   one file that includes every header, against .clang-tidy, with compiler arguments
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from check_tree import CXX, files
+
+VERSION = 14
+
+
+def tool(name):
+    for candidate in (f"{name}-{VERSION}", name):
+        path = shutil.which(candidate)
+        if path and re.search(rf"version {VERSION}\.", subprocess.run([path, "--version"], capture_output=True, text=True).stdout):
+            return path
+    print(f"skipped: {name} {VERSION} is not here")
+    sys.exit(77)
+
+
+def main(kind, root, arguments):
+    sources = [name for name in files(root) if pathlib.PurePosixPath(name).suffix in CXX]
+    if not sources:
+        sys.exit(f"{root}: holds no C++ file")
+    if kind == "format":
+        command = [tool("clang-format"), "--style=file", "--dry-run", "--Werror", *sources]
+        run = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        if run.returncode != 0:
+            red = sorted({line.split(":")[0] for line in run.stderr.splitlines() if "[-Wclang-format" in line})
+            sys.exit(f"{run.stderr}\nrun: clang-format-{VERSION} -i {' '.join(red)}")
+        return
+    headers = [name[len("include/"):] for name in sources if name.startswith("include/")]
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "headers.cpp"
+        source.write_text("".join(f"#include <{name}>\n" for name in headers))
+        run = subprocess.run([tool("clang-tidy"), "--quiet", f"--config-file={root / '.clang-tidy'}", source, "--",
+                              "-std=c++20", f"-I{root / 'include'}", *arguments], cwd=root, capture_output=True, text=True)
+    if run.returncode != 0:
+        sys.exit(run.stdout + run.stderr)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("format", "tidy"):
+        sys.exit(__doc__)
+    main(sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:])
