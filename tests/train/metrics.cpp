@@ -35,13 +35,34 @@ TEST_CASE("a resumed run keeps the rows of the steps it does not repeat") {
   auto out = metrics_file::resume(folder / "metrics.csv", 3);
   out.write({.step = 3, .tokens = 30, .train_loss = 2});
   CHECK(bytes_of(folder / "metrics.csv") == header + "0,0,,,,,\n1,10,,,,,\n2,20,,,,,\n3,30,2,,,,\n");
+}
 
-  put_bytes(folder / "other.csv", "a,b\n1,2\n");
-  CHECK_THROWS_WITH_AS(metrics_file::resume(folder / "other.csv", 3), doctest::Contains("does not begin with \"step,"),
-                       heddle::error);
-  put_bytes(folder / "other.csv", header + "0,1,,,,,\nx\n");
-  CHECK_THROWS_WITH_AS(metrics_file::resume(folder / "other.csv", 3),
-                       doctest::Contains("the line at byte 91 is not a row"), heddle::error);
+TEST_CASE("a file is read back as it was written, and nothing else is accepted") {
+  scratch_folder const folder;
+  heddle::metrics_row const full{7, 8, 1.25, 0.1 + 0.2, 1e-300, 6e-4, 1e6};
+  {
+    metrics_file out(folder / "metrics.csv");
+    out.write({.step = 1, .learning_rate = 0.5});
+    out.write(full);
+  }
+  auto const rows = heddle::read_metrics(folder / "metrics.csv");
+  REQUIRE(rows.size() == 2);
+  CHECK_FALSE(rows[0].train_loss);
+  CHECK(rows[0].learning_rate == 0.5);
+  CHECK_FALSE(rows[0].tokens_per_second);
+  CHECK(heddle::metrics_line(rows[1]) == heddle::metrics_line(full));
+
+  auto const refused = [&](std::string const& text, char const* reason) {
+    put_bytes(folder / "bad.csv", text);
+    CHECK_THROWS_WITH_AS(heddle::read_metrics(folder / "bad.csv"), doctest::Contains(reason), heddle::error);
+    CHECK_THROWS_WITH_AS(metrics_file::resume(folder / "bad.csv", 3), doctest::Contains(reason), heddle::error);
+    CHECK(bytes_of(folder / "bad.csv") == text);
+  };
+  refused("", "does not begin with \"step,");
+  refused("a,b\n1,2\n", "does not begin with \"step,");
+  for (char const* line : {"", "x", "0", "0,1", "0,1,,,,", "0,1,,,,,,", "0,1,,,,,x", "0,1,y,,,,", "0,1,1 ,,,,",
+                           "-1,1,,,,,", "0,,,,,,", "99999999999999999999,1,,,,,"})
+    refused(header + "0,1,,,,,\n" + line + "\n", "the line at byte 94 is not a row of numbers");
   CHECK_THROWS_WITH_AS(metrics_file::resume(folder / "absent.csv", 3), doctest::Contains("cannot be opened"),
                        heddle::error);
 }

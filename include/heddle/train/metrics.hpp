@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace heddle {
 
@@ -46,33 +48,69 @@ inline std::string metrics_line(metrics_row const& row) {
   return line += '\n';
 }
 
+namespace detail {
+
+/// Reads one line without its end; false where it is not a row.
+inline bool parse_metrics_line(std::string_view line, metrics_row& row) {
+  std::optional<double>* const values[] = {&row.train_loss, &row.validation_loss, &row.gradient_norm,
+                                           &row.learning_rate, &row.tokens_per_second};
+  char const* at = line.data();
+  char const* const end = at + line.size();
+  for (std::uint64_t* number : {&row.step, &row.tokens}) {
+    auto const read = std::from_chars(at, end, *number);
+    if (read.ec != std::errc{} || read.ptr == end || *read.ptr != ',') return false;
+    at = read.ptr + 1;
+  }
+  for (auto* value : values) {
+    bool const is_last = value == values[4];
+    if (at != end && *at != ',') {
+      double number = 0;
+      auto const read = std::from_chars(at, end, number);
+      if (read.ec != std::errc{}) return false;
+      *value = number;
+      at = read.ptr;
+    }
+    if (is_last) return at == end;
+    if (at == end || *at != ',') return false;
+    ++at;
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// Reads a metrics.csv. A last line without its end, begun when a run was killed, is passed over; an error where
+/// anything else is not as this library writes it.
+inline std::vector<metrics_row> read_metrics(std::string const& path) {
+  auto const in = detail::file::open_to_read(path);
+  std::string text(static_cast<std::size_t>(in.size()), '\0');
+  in.read_at(0, text.data(), text.size());
+  std::string const header = std::string(metrics_header) + "\n";
+  if (text.compare(0, header.size(), header) != 0)
+    throw error("'" + path + "': does not begin with \"" + std::string(metrics_header) +
+                "\"; give the metrics.csv of a run");
+  std::vector<metrics_row> rows;
+  for (std::size_t at = header.size(), end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    rows.emplace_back();
+    if (!detail::parse_metrics_line(std::string_view(text).substr(at, end - at), rows.back()))
+      throw error("'" + path + "': the line at byte " + std::to_string(at) +
+                  " is not a row of numbers; repair or remove the line");
+  }
+  return rows;
+}
+
 /// Writes metrics.csv. A new file takes the place of an old one at once, with its header; then each row is in the file
-/// when `write` returns, in one piece, so a reader or a crash never sees half a row. One rank writes.
+/// when `write` returns, handed over in one piece. One rank writes.
 class metrics_file {
  public:
   explicit metrics_file(std::string const& path) : metrics_file(path, std::string(metrics_header) + "\n") {}
 
-  /// Continues the file of an interrupted run from `next_step`: keeps its rows before that step, drops later ones (they
-  /// will be trained again). An error where the file is not a metrics.csv of this library.
+  /// Continues the file of an interrupted run from `next_step`: keeps its rows before that step and drops the others,
+  /// whose steps will be done again. An error where the file is not a metrics.csv of this library.
   static metrics_file resume(std::string const& path, std::uint64_t next_step) {
-    auto const in = detail::file::open_to_read(path);
-    std::string text(static_cast<std::size_t>(in.size()), '\0');
-    in.read_at(0, text.data(), text.size());
     std::string kept = std::string(metrics_header) + "\n";
-    if (text.compare(0, kept.size(), kept) != 0)
-      throw error("'" + path + "': does not begin with \"" + std::string(metrics_header) +
-                  "\"; resume with the metrics.csv of the run, or start a new one");
-    for (std::size_t at = kept.size(); at < text.size();) {
-      std::size_t const end = text.find('\n', at);
-      if (end == std::string::npos) break;  // begun when the power failed
-      std::uint64_t step = 0;
-      auto const read = std::from_chars(text.data() + at, text.data() + text.size(), step);
-      if (read.ec != std::errc{} || *read.ptr != ',')
-        throw error("'" + path + "': the line at byte " + std::to_string(at) +
-                    " is not a row; repair or remove the line, or start a new file");
-      if (step < next_step) kept.append(text, at, end + 1 - at);
-      at = end + 1;
-    }
+    for (auto const& row : read_metrics(path))
+      if (row.step < next_step) kept += metrics_line(row);
     return metrics_file(path, kept);
   }
 
