@@ -29,10 +29,9 @@ inline void activate(lanes<T> const& x, lanes<T>& y, lanes<T>& slope) {
     y = x * s;
     slope = s + y * (T(1) - s) * (two_root * (T(1) + 3 * cubic * square));
   } else if constexpr (Kind == activation_kind::gelu_erf) {
-    constexpr T density = T(0.39894228040143267794);  // 1/√(2π)
-    lanes<T> const phi = normal_distribution<T>(x);
-    y = x * phi;
-    slope = phi + x * (density * exponential<T>(T(-0.5) * x * x));
+    normal<T> const at = standard_normal<T>(x);
+    y = x * at.distribution;
+    slope = at.distribution + x * at.density;
   } else if constexpr (Kind == activation_kind::silu) {
     lanes<T> const s = sigmoid<T>(x);
     y = x * s;
