@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/nn/dims_algebra.hpp>
+#include <heddle/nn/op.hpp>
+
+namespace heddle {
+
+/// y = x + parameter, where `Parameter` (a `parameter<…>`) has the last dimensions of x. Works in place; saves nothing.
+template <class Parameter>
+struct added : primitive {
+  using parameters = parameter_list<Parameter>;
+  using added_dims = typename Parameter::dims_type;
+  template <class Input>
+  using output = detail::replaced_t<added, Input, added_dims, added_dims>;
+
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    static constexpr bool in_place = true;
+    static constexpr bool identity_cotangent = true;
+    static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
+    static constexpr std::size_t rows = Place::input_size / width;
+
+    template <class Context>
+    static void forward(Context&, frame<T> const& f, T const* x, T* y) {
+      if (x != y) Context::backend::template copy<Place::input_size>(x, y);
+      Context::backend::template add_bias<rows, width>(f.parameter[0], y);
+    }
+    template <class Context>
+    static void backward(Context&, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
+      Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0]);
+      if (dx != dy) Context::backend::template copy<Place::input_size>(dy, dx);
+    }
+  };
+};
+
+/// A bias over the dimensions `Out`: starts at zero, does not decay.
+template <class Out>
+using bias = added<parameter<"bias", Out, zeros, false>>;
+
+/// Learned positions: `weight` [Positions, Embed] is added to […, Positions, Embed].
+template <class Positions, class Embed, initializer Init = normal(0.02)>
+using position_embedding = added<parameter<"weight", dims<Positions, Embed>, Init, true>>;
+
+}  // namespace heddle

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/nn/dims_algebra.hpp>
+#include <heddle/nn/op.hpp>
+
+namespace heddle {
+
+/// The ε of a norm, as a template argument.
+struct epsilon {
+  double value = 1e-5;
+};
+
+namespace detail {
+template <class Width, bool Biased>
+struct norm_parameters {
+  using type =
+      parameter_list<parameter<"weight", dims<Width>, ones, false>, parameter<"bias", dims<Width>, zeros, false>>;
+};
+template <class Width>
+struct norm_parameters<Width, false> {
+  using type = parameter_list<parameter<"weight", dims<Width>, ones, false>>;
+};
+}  // namespace detail
+
+/// Layer normalisation over `Width`, with gain `weight` and, if `Biased`, `bias` (Ba et al., arXiv 1607.06450).
+///
+/// **Layouts.** `Width` is whole and nothing is partial; the gains' gradients are sums over every other dimension, so
+/// they come out partial over the axes that split those (over tp under sequence parallelism). **Saves** x, mean, 1/σ.
+template <class Width, bool Biased = true, epsilon Epsilon = epsilon{}>
+struct layer_norm : primitive {
+  using parameters = typename detail::norm_parameters<Width, Biased>::type;
+  static constexpr dimension_list whole = dims<Width>::value;
+  template <class Input>
+  using output = detail::replaced_t<layer_norm, Input, dims<Width>, dims<Width>>;
+
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    static constexpr bool keeps_input = true;
+    static constexpr std::size_t width = Place::template extent<typename Width::name>;
+    static constexpr std::size_t rows = Place::input_size / width;
+    static constexpr std::size_t saved = 2 * rows;
+
+    template <class Context>
+    static void forward(Context&, frame<T> const& f, T const* x, T* y) {
+      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], beta(f.parameter), T(Epsilon.value), y,
+                                                         f.saved, f.saved + rows);
+    }
+    template <class Context>
+    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
+      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, dx,
+                                                                  f.gradient[0], beta(f.gradient));
+    }
+
+   private:
+    template <class Pointer>
+    static Pointer beta(Pointer const* p) {
+      if constexpr (Biased)
+        return p[1];
+      else
+        return nullptr;
+    }
+  };
+};
+
+/// Root-mean-square normalisation over `Width`, with gain `weight` (Zhang and Sennrich, arXiv 1910.07467). Layouts as
+/// `layer_norm`. **Saves** x and 1/rms.
+template <class Width, epsilon Epsilon = epsilon{}>
+struct rms_norm : primitive {
+  using parameters = typename detail::norm_parameters<Width, false>::type;
+  static constexpr dimension_list whole = dims<Width>::value;
+  template <class Input>
+  using output = detail::replaced_t<rms_norm, Input, dims<Width>, dims<Width>>;
+
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    static constexpr bool keeps_input = true;
+    static constexpr std::size_t width = Place::template extent<typename Width::name>;
+    static constexpr std::size_t rows = Place::input_size / width;
+    static constexpr std::size_t saved = rows;
+
+    template <class Context>
+    static void forward(Context&, frame<T> const& f, T const* x, T* y) {
+      Context::backend::template rms_norm<rows, width>(x, f.parameter[0], T(Epsilon.value), y, f.saved);
+    }
+    template <class Context>
+    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
+      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, dx, f.gradient[0]);
+    }
+  };
+};
+
+}  // namespace heddle

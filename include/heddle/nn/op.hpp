@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <heddle/layout/op_rules.hpp>
+#include <heddle/layout/redistribution.hpp>
+#include <heddle/nn/frame.hpp>
+#include <heddle/nn/module_concepts.hpp>
+#include <heddle/nn/parameter.hpp>
+#include <heddle/tensor/traffic.hpp>
+
+namespace heddle {
+
+/// Where a primitive module's op lies under a plan: its iteration space, the layouts of its operands and results, and
+/// the local extent of every dimension. A module's `kernel<Place>` reads its sizes from here.
+template <class Module, class Plan, class Input>
+struct op_place {
+  using plan = Plan;
+  using element = typename Plan::element;
+  using input_dims = Input;
+  using output_dims = typename Module::template output<Input>;
+
+  static constexpr mesh_value mesh = Plan::mesh::value;
+  static constexpr dimension_list in = Plan::stored(Input::value);
+  static constexpr dimension_list out = Plan::stored(output_dims::value);
+  static constexpr op_placement op = place_op(
+      mesh, Plan::rules::value, union_of(union_of(in, Plan::stored(Module::parameters::dims())), out), Module::whole);
+
+  static constexpr layout input_layout = op.operand(in);
+  static constexpr layout output_layout = op.sum(out, Module::reduced);
+  /// Token ids, and targets, of this op: every rank holds whole sequences of its part of the batch.
+  static constexpr dimension_list token_dims = Plan::tokens::value;
+  static constexpr redistribution token_path =
+      find_redistribution(mesh, token_dims, Plan::token_layout, op.operand(token_dims));
+
+  /// Local extent of dimension `Name`, padding included.
+  template <class Name>
+  static constexpr std::size_t extent = op.space.dim[op.space.index_of(id_v<Name>)].stored /
+                                        ways_of(mesh, op.placed, id_v<Name>);
+  static constexpr std::size_t input_size = local_size(mesh, in, input_layout);
+  static constexpr std::size_t output_size = local_size(mesh, out, output_layout);
+
+  /// The block of dimension `Name` that the rank at `at` works on.
+  template <class Name>
+  static constexpr block_range block(coordinates const& at) {
+    return local_block(mesh, op.space.dim[op.space.index_of(id_v<Name>)], op.placed, at);
+  }
+  /// The mesh axes that split dimension `Name`, as a bit set: whom to ask when a reduction over it is needed.
+  template <class Name>
+  static constexpr unsigned axes_of() {
+    unsigned set = 0;
+    for (std::size_t a = 0; a < mesh.axes; ++a)
+      if (op.placed.is_split(a) && op.placed.axis[a].dim == id_v<Name>) set |= 1U << a;
+    return set;
+  }
+};
+
+/// A module under a plan: declaration and placement are two things. `Module` says which parameters there are and what
+/// they mean; `placed<Module, Plan, Input>` is the specialised layer for an input with the dimensions `Input`: local
+/// shapes, layouts, redistributions, the memory it needs, `forward` and `backward`. This primary template places
+/// primitive modules by their op rule; compositions (sequential, residual, repeat, named) specialise it.
+///
+/// Members (all static; sizes in elements of `Plan::element`):
+///   input, output              the dimensions of the values in and out
+///   output_layout              the placement of the output's own dimensions (a loss alone stays partial)
+///   uses                       std::array<parameter_use>
+///   needs_input, needs_output  backward reads that value: the caller keeps it until then
+///   in_place                   forward may be called with y == x
+///   identity_cotangent         dx equals dy: backward may be called with dx == dy
+///   saved, forward_scratch, backward_scratch, sites
+///   forward(context, frame, x, y), backward(context, frame, x, y, dy, dx)
+///   count_forward(t, at), count_backward(t, at)   what one call moves, as constants
+template <class Module, class Plan, class Input>
+struct placed {
+  static_assert(
+      Primitive<Module>,
+      "placed<Module, Plan, Input>: 'Module' must be a module; derive it from heddle::primitive and give it the "
+      "members of heddle::Primitive, or compose it from modules");
+
+  using place = op_place<Module, Plan, Input>;
+  using element = typename Plan::element;
+  using input = Input;
+  using output = typename place::output_dims;
+  using kernel = typename Module::template kernel<place>;
+
+  static constexpr mesh_value mesh = place::mesh;
+  static constexpr bool reads_tokens = requires { typename Module::reads_tokens; };
+  static constexpr layout input_layout =
+      reads_tokens ? Plan::token_layout : heddle::place(mesh, Plan::rules::value, place::in);
+  static constexpr layout output_layout = requires { typename Module::is_loss; }
+  ? place::output_layout : heddle::place(mesh, Plan::rules::value, place::out);
+
+  /// Own placement → compute layout, and compute layout → own placement.
+  static constexpr redistribution in_path = find_redistribution(mesh, place::in, input_layout, place::input_layout);
+  static constexpr redistribution out_path = find_redistribution(mesh, place::out, place::output_layout, output_layout);
+  /// Their duals: the output's cotangent arrives complete; the input's leaves the op as a sum over what it lacks.
+  static constexpr redistribution out_dual =
+      find_redistribution(mesh, place::out, cotangent(output_layout), cotangent(place::output_layout));
+  static constexpr redistribution in_dual =
+      reads_tokens ? in_path : find_redistribution(mesh, place::in, place::op.sum(place::in), input_layout);
+
+  static constexpr auto uses = Module::parameters::template uses<Plan>(place::op);
+
+  static constexpr bool needs_input = kernel::keeps_input && in_path.empty();
+  static constexpr bool needs_output = kernel::keeps_output && out_path.empty();
+  static constexpr bool in_place = kernel::in_place && in_path.empty() && out_path.empty();
+  static constexpr bool identity_cotangent = kernel::identity_cotangent && in_dual.empty() && out_dual.empty();
+  static constexpr std::size_t sites = kernel::sites;
+
+  // Saved: the redistributed input or output where backward reads it, then what the kernel keeps.
+  static constexpr std::size_t saved_input_size = kernel::keeps_input && !in_path.empty() ? in_path.to_size : 0;
+  static constexpr std::size_t saved_output_size = kernel::keeps_output && !out_path.empty() ? out_path.from_size : 0;
+  static constexpr std::size_t saved_output = slot<element>(saved_input_size);
+  static constexpr std::size_t saved_kernel = saved_output + slot<element>(saved_output_size);
+  static constexpr std::size_t saved = saved_kernel + slot<element>(kernel::saved);
+
+  // Scratch: values in compute layout, then what redistributions and the kernel use, one after the other.
+  static constexpr std::size_t gathered_input =
+      in_path.empty() || kernel::keeps_input ? 0 : slot<element>(in_path.to_size);
+  static constexpr std::size_t pending_output =
+      out_path.empty() || kernel::keeps_output ? 0 : slot<element>(out_path.from_size);
+  static constexpr std::size_t forward_scratch =
+      gathered_input + pending_output +
+      slot<element>(
+          detail::larger(detail::larger(redistribution_scratch(mesh, in_path), redistribution_scratch(mesh, out_path)),
+                         kernel::forward_scratch));
+  static constexpr std::size_t gathered_dy = out_dual.empty() ? 0 : slot<element>(out_dual.to_size);
+  static constexpr std::size_t pending_dx = in_dual.empty() || reads_tokens ? 0 : slot<element>(in_dual.from_size);
+  static constexpr std::size_t backward_scratch =
+      gathered_dy + pending_dx +
+      slot<element>(
+          detail::larger(detail::larger(redistribution_scratch(mesh, in_dual), redistribution_scratch(mesh, out_dual)),
+                         kernel::backward_scratch));
+
+  template <class Context, class X>
+  static void forward(Context& c, frame<element> f, X const* x, element* y) {
+    element* const kept = f.saved;
+    element* const work = f.scratch + gathered_input + pending_output;
+    X const* x_compute = x;
+    if constexpr (!in_path.empty()) {
+      X* const to = reinterpret_cast<X*>(kernel::keeps_input ? kept : f.scratch);
+      c.redistribute(in_path, x, to, reinterpret_cast<X*>(work));
+      x_compute = to;
+    }
+    f.saved = kept + saved_kernel;
+    if constexpr (out_path.empty()) {
+      f.scratch = work;
+      kernel::forward(c, f, x_compute, y);
+    } else {
+      element* const pending = kernel::keeps_output ? kept + saved_output : f.scratch + gathered_input;
+      f.scratch = work;
+      kernel::forward(c, f, x_compute, pending);
+      c.redistribute(out_path, pending, y, work);
+    }
+  }
+
+  template <class Context, class X>
+  static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
+    element* const kept = f.saved;
+    element* const work = f.scratch + gathered_dy + pending_dx;
+    element const* dy_compute = dy;
+    if constexpr (!out_dual.empty()) {
+      c.redistribute(out_dual, dy, f.scratch, work);
+      dy_compute = f.scratch;
+    }
+    element* const dx_compute = pending_dx == 0 ? dx : f.scratch + gathered_dy;
+    X const* const x_compute = kernel::keeps_input && !in_path.empty() ? reinterpret_cast<X const*>(kept) : x;
+    element const* const y_compute = saved_output_size == 0 ? y : kept + saved_output;
+    f.saved = kept + saved_kernel;
+    f.scratch = work;
+    kernel::backward(c, f, x_compute, y_compute, dy_compute, dx_compute);
+    if constexpr (pending_dx != 0) c.redistribute(in_dual, dx_compute, dx, work);
+  }
+
+  static constexpr void count_forward(traffic_table& t, coordinates const& at) {
+    count_redistribution<element>(t, mesh, at, in_path);
+    kernel::count_forward(t, at);
+    count_redistribution<element>(t, mesh, at, out_path);
+  }
+  static constexpr void count_backward(traffic_table& t, coordinates const& at) {
+    count_redistribution<element>(t, mesh, at, out_dual);
+    if constexpr (pending_dx != 0) count_redistribution<element>(t, mesh, at, in_dual);
+  }
+};
+
+/// Base of kernels, with the defaults that most have.
+struct kernel_traits {
+  static constexpr bool keeps_input = false;
+  static constexpr bool keeps_output = false;
+  static constexpr bool in_place = false;
+  static constexpr bool identity_cotangent = false;
+  static constexpr std::size_t sites = 0;
+  static constexpr std::size_t saved = 0;
+  static constexpr std::size_t forward_scratch = 0;
+  static constexpr std::size_t backward_scratch = 0;
+  static constexpr void count_forward(traffic_table&, coordinates const&) {}
+};
+
+}  // namespace heddle

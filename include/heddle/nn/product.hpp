@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/nn/dims_algebra.hpp>
+#include <heddle/nn/op.hpp>
+
+namespace heddle {
+
+/// y[…, Out] = x[…, In] · weightᵀ with `weight` [Out, In]: the contraction over the dimensions of `In`.
+///
+/// **Layouts.** By the contraction rule: where an axis splits a dimension of `Out` (a column-parallel linear) the
+/// cotangent of x comes out partial over it; where it splits one of `In` (row-parallel) y does; where it splits a
+/// leading dimension (data parallelism) the weight's gradient does. **Saves** x.
+template <class In, class Out, initializer Init, fixed_string Tie = "">
+struct product : primitive {
+  using parameters = parameter_list<parameter<"weight", detail::concatenation_t<Out, In>, Init, true, Tie>>;
+  template <class Input>
+  using output = detail::replaced_t<product, Input, In, Out>;
+
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    static constexpr bool keeps_input = true;
+    static constexpr std::size_t k = detail::local_product_v<Place, In>;
+    static constexpr std::size_t n = detail::local_product_v<Place, Out>;
+    static constexpr std::size_t m = Place::input_size / k;
+
+    template <class Context>
+    static void forward(Context&, frame<T> const& f, T const* x, T* y) {
+      Context::backend::template product<m, n, k, false, true>(x, f.parameter[0], y);
+    }
+    template <class Context>
+    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
+      Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
+      Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx);
+    }
+  };
+};
+
+}  // namespace heddle

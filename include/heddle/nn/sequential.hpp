@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <heddle/nn/op.hpp>
+#include <tuple>
+#include <utility>
+
+namespace heddle {
+
+/// The composition of modules, first to last.
+template <class... Modules>
+struct sequential {
+  static_assert(sizeof...(Modules) > 0,
+                "sequential<Modules...>: must have at least one module; add one or leave it out");
+};
+
+namespace detail {
+
+/// The placed children of a sequential: each takes the dimensions that the one before it gives.
+template <class Plan, class Input, class... Modules>
+struct placed_chain;
+template <class Plan, class Input, class Last>
+struct placed_chain<Plan, Input, Last> {
+  using types = std::tuple<placed<Last, Plan, Input>>;
+};
+template <class Plan, class Input, class First, class... Rest>
+struct placed_chain<Plan, Input, First, Rest...> {
+  using first = placed<First, Plan, Input>;
+  using types =
+      decltype(std::tuple_cat(std::declval<std::tuple<first>>(),
+                              std::declval<typename placed_chain<Plan, typename first::output, Rest...>::types>()));
+};
+
+/// Where the values between the children of a chain live. Value 0 is the chain's input and value N its output; both are
+/// the caller's. Value i is written by child i-1 and read by child i.
+template <std::size_t N>
+struct value_plan {
+  enum class place : unsigned char { caller, saved, scratch };
+  std::array<place, N + 1> where{};
+  std::array<std::size_t, N + 1> offset{};
+  std::array<std::size_t, N + 1> buffer{};  ///< the value whose buffer this one shares (itself, or a later one)
+  std::size_t saved = 0;
+  std::size_t scratch = 0;
+};
+
+struct child_facts {
+  std::size_t output_size;  ///< rounded up to a slot
+  bool needs_input, needs_output, in_place, identity_cotangent;
+};
+
+/// Values that a backward reads are saved; the others alternate between two scratch areas, since only neighbours are
+/// alive together. A child that works in place shares its input's buffer with its output's.
+template <std::size_t N>
+constexpr value_plan<N> plan_values(std::array<child_facts, N> const& child) {
+  value_plan<N> plan{};
+  using place = typename value_plan<N>::place;
+  plan.buffer[N] = N;
+  for (std::size_t i = N; i-- > 1;) {
+    bool const needed = child[i].needs_input || child[i - 1].needs_output;
+    bool const shares = child[i].in_place && !needed;
+    plan.buffer[i] = shares ? plan.buffer[i + 1] : i;
+  }
+  std::array<std::size_t, 2> area{};
+  std::size_t parity = 0;
+  for (std::size_t i = 1; i < N; ++i) {
+    if (plan.buffer[i] != i) continue;
+    if (child[i].needs_input || child[i - 1].needs_output) {
+      plan.where[i] = place::saved;
+      plan.offset[i] = plan.saved;
+      plan.saved += child[i - 1].output_size;
+    } else {
+      plan.where[i] = place::scratch;
+      plan.offset[i] = parity;  // area for now
+      area[parity] = larger(area[parity], child[i - 1].output_size);
+      parity ^= 1;
+    }
+  }
+  for (std::size_t i = 1; i < N; ++i)
+    if (plan.where[i] == place::scratch) plan.offset[i] = plan.offset[i] == 0 ? 0 : area[0];
+  for (std::size_t i = 1; i < N; ++i)
+    if (plan.buffer[i] != i) {
+      plan.where[i] = plan.where[plan.buffer[i]];
+      plan.offset[i] = plan.offset[plan.buffer[i]];
+    }
+  plan.scratch = area[0] + area[1];
+  return plan;
+}
+
+/// The same for cotangents in backward: a child whose cotangent is the identity passes its pointer on.
+template <std::size_t N>
+constexpr value_plan<N> plan_cotangents(std::array<child_facts, N> const& child) {
+  value_plan<N> plan{};
+  using place = typename value_plan<N>::place;
+  plan.buffer[N] = N;
+  std::array<std::size_t, 2> area{};
+  std::size_t parity = 0;
+  for (std::size_t i = N; i-- > 1;) {
+    if (child[i].identity_cotangent) {
+      plan.buffer[i] = plan.buffer[i + 1];
+      plan.where[i] = plan.where[i + 1];
+      plan.offset[i] = plan.offset[i + 1];
+      continue;
+    }
+    plan.buffer[i] = i;
+    plan.where[i] = place::scratch;
+    plan.offset[i] = parity;
+    area[parity] = larger(area[parity], child[i - 1].output_size);
+    parity ^= 1;
+  }
+  for (std::size_t i = 1; i < N; ++i)
+    if (plan.where[i] == place::scratch) plan.offset[i] = plan.offset[i] == 0 ? 0 : area[0];
+  plan.scratch = area[0] + area[1];
+  return plan;
+}
+
+}  // namespace detail
+
+template <class... Modules, class Plan, class Input>
+struct placed<sequential<Modules...>, Plan, Input> {
+  using element = typename Plan::element;
+  using children = typename detail::placed_chain<Plan, Input, Modules...>::types;
+  static constexpr std::size_t count = sizeof...(Modules);
+  template <std::size_t I>
+  using child = std::tuple_element_t<I, children>;
+  using first = child<0>;
+  using last = child<count - 1>;
+  using input = Input;
+  using output = typename last::output;
+  static constexpr layout input_layout = first::input_layout;
+  static constexpr layout output_layout = last::output_layout;
+
+ private:
+  using indices = std::make_index_sequence<count>;
+  template <class Child>
+  static constexpr detail::child_facts facts_of() {
+    return {slot<element>(local_size(Plan::mesh::value, Plan::stored(Child::output::value), Child::output_layout)),
+            Child::needs_input, Child::needs_output, Child::in_place, Child::identity_cotangent};
+  }
+  template <std::size_t... I>
+  static constexpr std::array<detail::child_facts, count> all_facts(std::index_sequence<I...>) {
+    return {facts_of<child<I>>()...};
+  }
+  static constexpr std::array<detail::child_facts, count> facts = all_facts(indices{});
+  static constexpr detail::value_plan<count> values = detail::plan_values(facts);
+  static constexpr detail::value_plan<count> cotangents = detail::plan_cotangents(facts);
+
+  /// Where each child's share of the frame begins.
+  struct shares {
+    std::array<std::size_t, count + 1> uses{}, saved{}, sites{};
+    std::size_t forward_scratch = 0, backward_scratch = 0;
+  };
+  template <std::size_t... I>
+  static constexpr shares all_shares(std::index_sequence<I...>) {
+    shares s{};
+    s.saved[0] = values.saved;
+    ((s.uses[I + 1] = s.uses[I] + child<I>::uses.size(), s.saved[I + 1] = s.saved[I] + child<I>::saved,
+      s.sites[I + 1] = s.sites[I] + child<I>::sites,
+      s.forward_scratch = detail::larger(s.forward_scratch, child<I>::forward_scratch),
+      s.backward_scratch = detail::larger(s.backward_scratch, child<I>::backward_scratch)),
+     ...);
+    return s;
+  }
+  static constexpr shares share = all_shares(indices{});
+  template <std::size_t... I>
+  static constexpr auto all_uses(std::index_sequence<I...>) {
+    std::array<parameter_use, (child<I>::uses.size() + ...)> all{};
+    std::size_t n = 0;
+    auto const append = [&](auto const& some) {
+      for (auto const& u : some) all[n++] = u;
+    };
+    (append(child<I>::uses), ...);
+    return all;
+  }
+
+ public:
+  static constexpr auto uses = all_uses(indices{});
+  static constexpr bool needs_input = first::needs_input;
+  static constexpr bool needs_output = last::needs_output;
+  static constexpr bool in_place = count == 1 && first::in_place;
+  static constexpr bool identity_cotangent = count == 1 && first::identity_cotangent;
+  static constexpr std::size_t sites = share.sites[count];
+  static constexpr std::size_t saved = share.saved[count];
+  static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;
+  static constexpr std::size_t backward_scratch = cotangents.scratch + share.backward_scratch;
+
+  /// Where in the saved memory the input of child I stands; only for inputs that are saved.
+  template <std::size_t I>
+  static constexpr std::size_t saved_value = values.offset[I];
+  template <std::size_t I>
+  static constexpr bool is_saved = values.where[I] == detail::value_plan<count>::place::saved;
+
+  template <class Context, class X>
+  static void forward(Context& c, frame<element> f, X const* x, element* y) {
+    forward_all(c, f, x, y, indices{});
+  }
+  template <class Context, class X>
+  static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
+    backward_all(c, f, x, y, dy, dx, indices{});
+  }
+
+  static constexpr void count_forward(traffic_table& t, coordinates const& at) { count_all<true>(t, at, indices{}); }
+  static constexpr void count_backward(traffic_table& t, coordinates const& at) { count_all<false>(t, at, indices{}); }
+
+ private:
+  template <std::size_t I>
+  static frame<element> frame_of(frame<element> f, std::size_t own_scratch) {
+    f.parameter += share.uses[I];
+    f.gradient += share.uses[I];
+    f.saved += share.saved[I];
+    f.scratch += own_scratch;
+    f.site += share.sites[I];
+    return f;
+  }
+  /// Value I >= 1; value 0 may be of another type and is passed as it is.
+  template <std::size_t I>
+  static element* value_at(frame<element> const& f, element* y) {
+    constexpr auto where = values.where[I];
+    if constexpr (where == detail::value_plan<count>::place::caller)
+      return y;
+    else if constexpr (where == detail::value_plan<count>::place::saved)
+      return f.saved + values.offset[I];
+    else
+      return f.scratch + values.offset[I];
+  }
+  template <std::size_t I>
+  static element const* cotangent_at(frame<element> const& f, element const* dy) {
+    if constexpr (cotangents.where[I] == detail::value_plan<count>::place::caller)
+      return dy;
+    else
+      return f.scratch + cotangents.offset[I];
+  }
+
+  template <class Context, class X, std::size_t... I>
+  static void forward_all(Context& c, frame<element> const& f, X const* x, element* y, std::index_sequence<I...>) {
+    (forward_one<I>(c, f, x, y), ...);
+  }
+  template <std::size_t I, class Context, class X>
+  static void forward_one(Context& c, frame<element> const& f, X const* x, element* y) {
+    element* const to = value_at<I + 1>(f, y);
+    if constexpr (I == 0)
+      child<0>::forward(c, frame_of<0>(f, values.scratch), x, to);
+    else
+      child<I>::forward(c, frame_of<I>(f, values.scratch), static_cast<element const*>(value_at<I>(f, y)), to);
+  }
+
+  template <class Context, class X, std::size_t... I>
+  static void backward_all(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
+                           element* dx, std::index_sequence<I...>) {
+    (backward_one<count - 1 - I>(c, f, x, y, dy, dx), ...);
+  }
+  template <std::size_t I, class Context, class X>
+  static void backward_one(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
+                           element* dx) {
+    // Values in scratch are gone, and nobody asks for them: only saved ones, and the caller's, are read again.
+    element const* const y_here = value_at<I + 1>(f, const_cast<element*>(y));
+    element const* const dy_here = cotangent_at<I + 1>(f, dy);
+    auto const child_frame = frame_of<I>(f, cotangents.scratch);
+    if constexpr (I == 0) {
+      child<0>::backward(c, child_frame, x, y_here, dy_here, dx);
+    } else {
+      element const* const x_here = value_at<I>(f, const_cast<element*>(y));
+      child<I>::backward(c, child_frame, x_here, y_here, dy_here, const_cast<element*>(cotangent_at<I>(f, dy)));
+    }
+  }
+
+  template <bool Forward, std::size_t... I>
+  static constexpr void count_all(traffic_table& t, coordinates const& at, std::index_sequence<I...>) {
+    if constexpr (Forward)
+      (child<I>::count_forward(t, at), ...);
+    else
+      (child<count - 1 - I>::count_backward(t, at), ...);
+  }
+};
+
+}  // namespace heddle

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <heddle/optim/optimizer_concepts.hpp>
+#include <heddle/tensor/adamw_coefficients.hpp>
+
+namespace heddle {
+
+/// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101, algorithm 2; Kingma and Ba, arXiv
+/// 1412.6980). ε is added after the bias correction, outside the root. State: first and second moment.
+struct adamw {
+  static constexpr std::size_t slots = 2;
+
+  struct options {
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0.01;
+  };
+
+  template <class Backend, class T>
+  static void update(options const& o, update_facts const& facts, T* w, T const* g, std::array<T*, slots> const& state,
+                     std::size_t n) {
+    Backend::adamw(w, g, state[0], state[1], n,
+                   adamw_coefficients{.learning_rate = facts.learning_rate,
+                                      .beta1 = o.beta1,
+                                      .beta2 = o.beta2,
+                                      .epsilon = o.epsilon,
+                                      .weight_decay = facts.decays ? o.weight_decay : 0,
+                                      .bias_correction1 = 1 - power(o.beta1, facts.step),
+                                      .bias_correction2 = 1 - power(o.beta2, facts.step),
+                                      .gradient_scale = facts.gradient_scale});
+  }
+
+ private:
+  /// By squaring: the same bits on every platform, which a library's pow need not give.
+  static constexpr double power(double base, std::size_t exponent) {
+    double result = 1;
+    for (; exponent != 0; exponent >>= 1, base *= base)
+      if ((exponent & 1) != 0) result *= base;
+    return result;
+  }
+};
+
+}  // namespace heddle

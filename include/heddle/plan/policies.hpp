@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/layout/mesh.hpp>
+#include <heddle/layout/names.hpp>
+#include <heddle/layout/rules.hpp>
+#include <heddle/optim/optimizer_concepts.hpp>
+#include <heddle/pipeline/schedule_concepts.hpp>
+#include <heddle/precision/precision.hpp>
+
+namespace heddle {
+
+/// The policies a plan can be made of, beside `mesh<…>` and `rules<…>`. Each has a kind; a plan takes at most one of
+/// each.
+enum class policy_kind : unsigned char {
+  none,  ///< not a policy
+  mesh,
+  rules,
+  sequence_parallel,
+  micro_batch,
+  global_batch,
+  accumulate,
+  pipeline,
+  precision,
+  optimizer,
+  padding
+};
+
+/// Sequences per micro-batch and data rank. Default 1.
+template <std::size_t Sequences>
+struct micro_batch {
+  static_assert(Sequences > 0, "micro_batch<Sequences>: 'Sequences' must be at least 1; leave the policy out for 1");
+  static constexpr std::size_t value = Sequences;
+};
+
+/// Sequences per step over all data ranks and micro-batches; the micro-batch is derived. Instead of `micro_batch`.
+template <std::size_t Sequences>
+struct global_batch {
+  static_assert(Sequences > 0, "global_batch<Sequences>: 'Sequences' must be at least 1; a step needs data");
+  static constexpr std::size_t value = Sequences;
+};
+
+/// Micro-batches per step. Gradients are reduced once, after the last. Default 1.
+template <std::size_t MicroBatches>
+struct accumulate {
+  static_assert(MicroBatches > 0, "accumulate<MicroBatches>: 'MicroBatches' must be at least 1; leave it out for 1");
+  static constexpr std::size_t value = MicroBatches;
+};
+
+/// The order in which pipeline stages work through the micro-batches. Default `one_f_one_b`.
+template <class ScheduleType>
+struct pipeline_schedule {
+  static_assert(Schedule<ScheduleType>,
+                "pipeline_schedule<Schedule>: 'Schedule' must be a Schedule; write gpipe, one_f_one_b or a type of "
+                "your own with order()");
+  using schedule = ScheduleType;
+};
+
+/// Element types. Default `fp32`.
+template <precision_policy Policy>
+struct precision {
+  static constexpr precision_policy value = Policy;
+};
+
+/// The optimizer. Default `adamw`.
+template <class OptimizerType>
+struct optimizer {
+  static_assert(Optimizer<OptimizerType>,
+                "optimizer<Optimizer>: 'Optimizer' must be an Optimizer; write adamw or a type of your own with slots "
+                "and update()");
+  using type = OptimizerType;
+};
+
+/// Whether the default rules end with Megatron's sequence rule, `shard<sequence, tp>` (arXiv 2205.05198 §4.2.2).
+/// Default yes. With `rules<…>` the rules say it.
+template <bool On>
+struct sequence_parallel {
+  static constexpr bool value = On;
+};
+
+/// In `padding`: dimension `Name` is stored with a size that the ranks which may share it divide into multiples of
+/// `Multiple` each.
+template <class Name, std::size_t Multiple = 1>
+struct pad {
+  static_assert(DimName<Name>, "pad<Name, Multiple>: 'Name' must be a dimension name; write pad<vocab>");
+  static_assert(Multiple > 0, "pad<Name, Multiple>: 'Multiple' must be at least 1; leave it out for 1");
+  static constexpr name_id name = id_v<Name>;
+  static constexpr std::size_t multiple = Multiple;
+};
+
+/// Dimensions that may be stored padded where their size does not divide. Padding never enters a result or a file.
+/// Default `padding<pad<vocab>>`; `padding<>` pads nothing.
+template <class... Pads>
+struct padding {
+  /// The padded size of `d` when `ways` ranks may share it; `d.size` if it is not to be padded.
+  static constexpr std::size_t stored(dimension const& d, std::size_t ways) {
+    std::size_t result = d.size;
+    ((result = Pads::name == d.name ? padded_size(d.size, ways, Pads::multiple) : result), ...);
+    return result;
+  }
+};
+
+namespace detail {
+template <class>
+inline constexpr policy_kind kind_of = policy_kind::none;
+template <class... A>
+inline constexpr policy_kind kind_of<mesh<A...>> = policy_kind::mesh;
+template <class... S>
+inline constexpr policy_kind kind_of<rules<S...>> = policy_kind::rules;
+template <bool On>
+inline constexpr policy_kind kind_of<sequence_parallel<On>> = policy_kind::sequence_parallel;
+template <std::size_t N>
+inline constexpr policy_kind kind_of<micro_batch<N>> = policy_kind::micro_batch;
+template <std::size_t N>
+inline constexpr policy_kind kind_of<global_batch<N>> = policy_kind::global_batch;
+template <std::size_t N>
+inline constexpr policy_kind kind_of<accumulate<N>> = policy_kind::accumulate;
+template <class S>
+inline constexpr policy_kind kind_of<pipeline_schedule<S>> = policy_kind::pipeline;
+template <precision_policy P>
+inline constexpr policy_kind kind_of<precision<P>> = policy_kind::precision;
+template <class O>
+inline constexpr policy_kind kind_of<optimizer<O>> = policy_kind::optimizer;
+template <class... P>
+inline constexpr policy_kind kind_of<padding<P...>> = policy_kind::padding;
+}  // namespace detail
+
+}  // namespace heddle

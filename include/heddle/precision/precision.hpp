@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+
+namespace heddle {
+
+/// Element types that a precision policy can name.
+enum class dtype : std::uint8_t { float32, float64 };
+
+/// Which element types a run uses. Parameters, gradients, optimizer state and activations are all of type `storage`.
+struct precision_policy {
+  dtype storage = dtype::float32;
+  friend constexpr bool operator==(precision_policy const&, precision_policy const&) = default;
+};
+
+inline constexpr precision_policy fp32{dtype::float32};
+inline constexpr precision_policy fp64{dtype::float64};
+
+namespace detail {
+template <dtype>
+struct element_of;
+template <>
+struct element_of<dtype::float32> {
+  using type = float;
+};
+template <>
+struct element_of<dtype::float64> {
+  using type = double;
+};
+}  // namespace detail
+
+}  // namespace heddle
