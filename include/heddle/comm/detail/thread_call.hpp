@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "heddle/comm/detail/reduce_block.hpp"
+#include "heddle/comm/element.hpp"
+#include "heddle/comm/operation.hpp"
+#include "heddle/comm/reduction.hpp"
+
+namespace heddle::comm::detail {
+
+class thread_group;
+
+/// One collective call of one rank, without its type: what is compared between the ranks, and where the data is.
+struct collective_call {
+  operation op = operation::barrier;
+  element_kind kind = element_kind::byte;
+  reduction how = reduction::sum;
+  std::size_t element_size = 1;
+  std::size_t count = 0;  // elements of the longer side; of an unequal all-to-all: unused, see the two lists
+  std::size_t root = 0;
+  void const* in = nullptr;
+  void* out = nullptr;
+  std::size_t const* send_counts = nullptr;  // of an unequal all-to-all
+  std::size_t const* receive_counts = nullptr;
+  reduce_function reduce = nullptr;
+  std::size_t color = 0;  // of a split
+  std::size_t key = 0;
+  std::string_view label;
+  std::shared_ptr<thread_group>* made = nullptr;
+  std::size_t* made_rank = nullptr;
+
+  [[nodiscard]] bool reduces() const { return op == operation::all_reduce || op == operation::reduce_scatter; }
+  [[nodiscard]] bool unequal() const { return send_counts != nullptr; }
+};
+
+[[nodiscard]] inline std::string quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
+
+/// "4 float32"
+[[nodiscard]] inline std::string amount(std::size_t count, element_kind kind) {
+  return std::to_string(count) + ' ' + name_of(kind);
+}
+
+[[nodiscard]] inline std::string describe(collective_call const& call) {
+  std::string text = name_of(call.op);
+  if (call.op == operation::barrier) return text;
+  if (call.op == operation::split) return text + " named " + quoted(call.label);
+  if (call.unequal()) return text + " with unequal counts of " + name_of(call.kind);
+  text += " of " + amount(call.count, call.kind);
+  if (call.reduces()) text += std::string(" (") + name_of(call.how) + ')';
+  if (call.op == operation::broadcast) text += " from root " + std::to_string(call.root);
+  return text;
+}
+
+/// Whether two ranks made the same call.
+[[nodiscard]] inline bool same_call(collective_call const& a, collective_call const& b) {
+  return a.op == b.op && a.kind == b.kind && a.how == b.how && a.count == b.count && a.root == b.root &&
+         a.unequal() == b.unequal() && a.label == b.label;
+}
+
+}  // namespace heddle::comm::detail

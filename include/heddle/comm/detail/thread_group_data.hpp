@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The part of a thread group that moves data. It runs while a call is committed: every member is inside it.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "heddle/comm/detail/thread_group.hpp"
+#include "heddle/comm/traffic.hpp"
+
+namespace heddle::comm::detail {
+
+inline void thread_group::count_sent(std::size_t m, operation op, std::size_t elements, std::size_t element_size) {
+  if (elements == 0) return;
+  counter_cell& cell = members_[m].counters[static_cast<std::size_t>(op)];
+  cell.elements.fetch_add(elements, std::memory_order_relaxed);
+  cell.bytes.fetch_add(elements * element_size, std::memory_order_relaxed);
+}
+
+/// Copies `count` elements of `source`, which are at `from` in what it gives, to `to` in the result of `m`. With a
+/// tally the caller adds the counts itself, in one go.
+inline void thread_group::copy_block(std::size_t m, std::size_t source, std::size_t from, std::size_t to,
+                                     std::size_t count, std::uint64_t* tally) {
+  if (count == 0) return;
+  collective_call const& mine = members_[m].call;
+  collective_call const& other = members_[source].call;
+  // the second half of an all-reduce gives what the first half left in the result
+  void const* const given = other.op == operation::all_reduce ? other.out : other.in;
+  char const* const begin = static_cast<char const*>(given) + from * mine.element_size;
+  char* const end = static_cast<char*>(mine.out) + to * mine.element_size;
+  if (begin != end) std::memcpy(end, begin, count * mine.element_size);
+  if (source == m) return;
+  if (tally != nullptr) {
+    tally[source] += count;
+  } else {
+    count_sent(source, mine.op, count, mine.element_size);
+  }
+}
+
+/// What member `m` does first. It reads the others' buffers and writes only its own.
+inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
+  collective_call const& mine = members_[m].call;
+  std::size_t const n = size();
+  switch (mine.op) {
+    case operation::all_reduce:
+    case operation::reduce_scatter: {
+      std::size_t const begin = chunk_begin(mine.count, n, m);
+      std::size_t const count = chunk_count(mine.count, n, m);
+      if (count == 0) return;
+      std::size_t const to = mine.op == operation::all_reduce ? begin : 0;
+      mine.reduce(sources_.data(), n, begin, count, static_cast<char*>(mine.out) + to * mine.element_size);
+      for (std::size_t q = 0; q < n; ++q) {
+        if (q == m) continue;
+        if (tally != nullptr) {
+          tally[q] += count;
+        } else {
+          count_sent(q, mine.op, count, mine.element_size);
+        }
+      }
+      return;
+    }
+    case operation::all_gather:
+      for (std::size_t step = 0; step < n; ++step) {  // start at the own chunk, so that not all read the same one
+        std::size_t const q = (m + step) % n;
+        copy_block(m, q, 0, chunk_begin(mine.count, n, q), chunk_count(mine.count, n, q), tally);
+      }
+      return;
+    case operation::all_to_all: {
+      if (!mine.unequal()) {
+        std::size_t const block = mine.count / n;
+        for (std::size_t step = 0; step < n; ++step) {
+          std::size_t const q = (m + step) % n;
+          copy_block(m, q, m * block, q * block, block, tally);
+        }
+        return;
+      }
+      std::size_t to = 0;
+      for (std::size_t q = 0; q < n; ++q) {
+        std::size_t from = 0;
+        for (std::size_t p = 0; p < m; ++p) from += members_[q].call.send_counts[p];
+        copy_block(m, q, from, to, mine.receive_counts[q], tally);
+        to += mine.receive_counts[q];
+      }
+      return;
+    }
+    case operation::broadcast:
+      if (m != mine.root) copy_block(m, mine.root, 0, 0, mine.count, tally);
+      return;
+    case operation::barrier:
+    case operation::split:
+    case operation::send:
+    case operation::receive:
+      return;
+  }
+}
+
+/// What member `m` does after all members have done the first part: the gather half of an all-reduce.
+inline void thread_group::run_second(std::size_t m, std::uint64_t* tally) {
+  collective_call const& mine = members_[m].call;
+  if (mine.op != operation::all_reduce) return;
+  std::size_t const n = size();
+  for (std::size_t step = 1; step < n; ++step) {
+    std::size_t const q = (m + step) % n;
+    std::size_t const begin = chunk_begin(mine.count, n, q);
+    copy_block(m, q, begin, begin, chunk_count(mine.count, n, q), tally);
+  }
+}
+
+/// The parts of all members, one after the other, on the thread that came last: for a short call this is cheaper than
+/// waking the members for their parts.
+inline void thread_group::run_whole() {
+  collective_call const& any = members_[0].call;
+  if (any.op == operation::barrier) return;
+  if (any.op == operation::split) return make_split();
+  std::fill(tally_.begin(), tally_.end(), 0);
+  for (std::size_t m = 0; m < size(); ++m) run_first(m, tally_.data());
+  if (any.op == operation::all_reduce)
+    for (std::size_t m = 0; m < size(); ++m) run_second(m, tally_.data());
+  for (std::size_t m = 0; m < size(); ++m) count_sent(m, any.op, tally_[m], any.element_size);
+}
+
+/// One group per color, its members in the order of their keys, then of their ranks here.
+inline void thread_group::make_split() {
+  std::vector<std::size_t> order(size());
+  for (std::size_t m = 0; m < size(); ++m) order[m] = m;
+  std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    collective_call const& x = members_[a].call;
+    collective_call const& y = members_[b].call;
+    return x.color != y.color ? x.color < y.color : x.key < y.key;
+  });
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin;
+    std::vector<std::size_t> ranks;
+    for (; end < order.size() && members_[order[end]].call.color == members_[order[begin]].call.color; ++end)
+      ranks.push_back(members_[order[end]].rank);
+    auto const group =
+        std::make_shared<thread_group>(world_, std::string(members_[order[begin]].call.label), std::move(ranks));
+    world_->add(group);
+    for (std::size_t k = begin; k < end; ++k) {
+      *members_[order[k]].call.made = group;
+      *members_[order[k]].call.made_rank = k - begin;
+    }
+    begin = end;
+  }
+}
+
+}  // namespace heddle::comm::detail

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a thread group says about itself: messages, and what the watcher looks at. All of it is off the fast path.
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "heddle/comm/detail/thread_engine.hpp"
+#include "heddle/comm/detail/thread_group.hpp"
+
+namespace heddle::comm::detail {
+
+/// "{0, 2, 3}"
+[[nodiscard]] inline std::string list_text(std::vector<std::size_t> const& list) {
+  std::string text = "{";
+  for (std::size_t k = 0; k < list.size(); ++k) text += (k == 0 ? "" : ", ") + std::to_string(list[k]);
+  return text + '}';
+}
+
+inline std::string thread_group::who(std::size_t m) const { return "rank " + std::to_string(members_[m].rank); }
+
+inline std::string thread_group::who_calls(std::size_t m, std::uint64_t number, collective_call const& call) const {
+  return who(m) + " calls " + describe(call) + " (its call " + std::to_string(number) + ')';
+}
+
+inline std::string thread_group::describe_transfer(transfer const& one) const {
+  return who(one.self) + (one.sends() ? " sends " : " receives ") + amount(one.count, one.kind) +
+         (one.sends() ? " to " : " from ") + who(one.peer);
+}
+
+/// Where what rank q receives from rank m differs from what m sends to q.
+inline std::string thread_group::unequal_mismatch() const {
+  for (std::size_t m = 0; m < size(); ++m) {
+    for (std::size_t q = 0; q < size(); ++q) {
+      std::size_t const sent = members_[m].call.send_counts[q];
+      std::size_t const expected = members_[q].call.receive_counts[m];
+      if (sent == expected) continue;
+      element_kind const kind = members_[m].call.kind;
+      return "communicator " + quoted(name_) + ": all_to_all counts do not match: " + who(m) + " sends " +
+             amount(sent, kind) + " to " + who(q) + "; " + who(q) + " receives " + amount(expected, kind) + " from " +
+             who(m);
+    }
+  }
+  return {};
+}
+
+/// Who waits in the pending call, and who is missing.
+inline std::string thread_group::missing_text() const {
+  std::size_t first = 0;
+  while (!members_[first].present) ++first;
+  std::string waiting;
+  std::string missing;
+  for (std::size_t m = 0; m < size(); ++m) {
+    member const& one = members_[m];
+    if (one.present) {
+      waiting += (waiting.empty() ? "" : ", ") + who(m);
+      continue;
+    }
+    missing += (missing.empty() ? "" : ", ") + who(m) + " (after " + std::to_string(one.number) + " calls";
+    missing += engine(m).finished.load(std::memory_order_acquire) ? ", returned from its function)" : ")";
+  }
+  return "communicator " + quoted(name_) + ": " + waiting + " in call " + std::to_string(members_[first].number) +
+         ", " + describe(members_[first].call) + "; not arrived: " + missing +
+         "; make the same number of calls on every rank";
+}
+
+inline std::string thread_group::waits_for_left_text(transfer const& one) const {
+  return "communicator " + quoted(name_) + ": " + describe_transfer(one) + ", but " + who(one.peer) +
+         " has returned from its function; match every send with a receive";
+}
+
+inline std::string thread_group::waits_for_left(std::size_t rank) {
+  std::lock_guard lock(mutex_);
+  for (std::size_t m = 0; m < size(); ++m) {
+    if (members_[m].rank != rank) continue;
+    if (arrived_ > 0 && !committed_ && !members_[m].present) return missing_text();
+  }
+  for (transfer_queue const& posted : queues_)
+    for (transfer const* at = posted.head; at != nullptr; at = at->next)
+      if (at->waited && members_[at->peer].rank == rank) return waits_for_left_text(*at);
+  return {};
+}
+
+inline std::string thread_group::stalled(std::chrono::steady_clock::time_point now, std::chrono::milliseconds limit,
+                                         std::chrono::milliseconds age, bool& aged) {
+  std::lock_guard lock(mutex_);
+  // The text is made only when it is needed: this runs beside a program that must not allocate.
+  auto const late = [limit] { return " timed out after " + std::to_string(limit.count()) + " ms: "; };
+  if (arrived_ > 0 && !committed_) {
+    if (seen_pending_ != pending_) {
+      seen_pending_ = pending_;
+      seen_ = now;
+    }
+    if (now - seen_ >= age) aged = true;
+    if (now - seen_ >= limit) return "a collective operation" + late() + missing_text();
+  }
+  for (transfer_queue const& posted : queues_) {
+    for (transfer* at = posted.head; at != nullptr; at = at->next) {
+      if (!at->waited) continue;
+      if (at->seen == std::chrono::steady_clock::time_point{}) at->seen = now;
+      if (now - at->seen >= age) aged = true;
+      if (now - at->seen >= limit)
+        return "a transfer" + late() + "communicator " + quoted(name_) + ": " + describe_transfer(*at) + "; " +
+               who(at->peer) + " has not called";
+    }
+  }
+  return {};
+}
+
+inline void thread_group::collect_waits(std::chrono::steady_clock::time_point now, std::chrono::milliseconds age,
+                                        std::vector<blocked_wait>& waits) {
+  std::lock_guard lock(mutex_);
+  auto const next_caller = [this](std::size_t m) {
+    std::thread::id const thread =
+        has_async(m) ? engine(m).helper_thread.load(std::memory_order_acquire) : members_[m].thread;
+    return blocked_wait::awaited_thread{
+        members_[m].rank, thread == std::thread::id{} ? engine(m).main_thread.load(std::memory_order_acquire) : thread};
+  };
+  if (arrived_ > 0 && !committed_ && seen_pending_ == pending_ && now - seen_ >= age) {
+    for (std::size_t m = 0; m < size(); ++m) {
+      member const& one = members_[m];
+      if (!one.present) continue;
+      blocked_wait wait;
+      wait.rank = one.rank;
+      wait.thread = one.token != nullptr ? engine(m).helper_thread.load(std::memory_order_acquire) : one.thread;
+      wait.text = who_calls(m, one.number, one.call) + " on " + quoted(name_);
+      for (std::size_t q = 0; q < size(); ++q)
+        if (!members_[q].present) wait.awaited.push_back(next_caller(q));
+      waits.push_back(std::move(wait));
+    }
+  }
+  for (transfer_queue const& posted : queues_) {
+    for (transfer const* at = posted.head; at != nullptr; at = at->next) {
+      if (!at->waited || at->seen == std::chrono::steady_clock::time_point{} || now - at->seen < age) continue;
+      waits.push_back({members_[at->self].rank,
+                       at->waiter,
+                       describe_transfer(*at) + " on " + quoted(name_),
+                       {next_caller(at->peer)}});
+    }
+  }
+}
+
+}  // namespace heddle::comm::detail
