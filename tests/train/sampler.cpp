@@ -52,6 +52,10 @@ std::vector<std::size_t> starts(epoch_windows const& sampler, std::uint64_t from
 
 static_assert(heddle::TokenSampler<random_windows> && heddle::TokenSampler<epoch_windows>);
 
+// Micro-batches first, then data ranks: the `batch` dimension of one micro-batch, split over the ranks.
+static_assert(batch_shape{2, 3, 4}.first_sequence(0, 1) == 4 && batch_shape{2, 3, 4}.first_sequence(1, 0) == 8 &&
+              batch_shape{2, 3, 4}.first_sequence(2, 1) == 20 && batch_shape{2, 3, 4}.global_batch() == 24);
+
 // DL-1: 3 ranks of 2 sequences of 10
 static_assert(batches_per_epoch(150, 10, 6) == 2);
 static_assert(batches_per_epoch(121, 10, 6) == 2);

@@ -20,13 +20,14 @@ std::size_t allocations = 0;
 }
 
 // Counts, so that "recording does not allocate" is checked and not believed.
-void* operator new(std::size_t size) {
+// Not inlined: g++ would match one with the other and warn of new with free.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("recording allocates nothing, and a full recorder counts what it leaves out") {
   trace_recorder recorder(3);
