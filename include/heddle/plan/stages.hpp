@@ -76,6 +76,15 @@ struct stage_modules {
   using type = typename sequential_slice<typename Cut::items, from, std::make_index_sequence<to - from>>::type;
 };
 
+/// A composition without its last module (the loss): what gives logits.
+template <class Module>
+struct without_last;
+template <class... Modules>
+struct without_last<sequential<Modules...>> {
+  using type =
+      typename sequential_slice<std::tuple<Modules...>, 0, std::make_index_sequence<sizeof...(Modules) - 1>>::type;
+};
+
 }  // namespace detail
 
 /// How a model lies on the pipeline of a plan: the axis that splits its layers, the stages along it, and each stage's

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/plan/stage_memory.hpp>
+
+namespace heddle {
+
+/// Scalars that a step reduces over all ranks at its end: the squared gradient norm and the loss.
+inline constexpr std::size_t step_scalars = 2;
+
+/// What the rank at `at` sends in one training step: modules, pipeline transfers, gradient reductions and the step's
+/// few scalars, by axis and operation. The two-rank group of shared parameters counts on the pipeline axis.
+template <class R>
+constexpr traffic_table traffic_of_step(coordinates const& at) {
+  using T = typename R::element;
+  using partition = stage_partition<R>;
+  constexpr mesh_value mesh = R::mesh::value;
+  constexpr std::size_t micro_batches = R::plan::micro_batches;
+  traffic_table t{};
+  detail::with_stage_kind<R>(partition::stage_of(at), [&](auto kind_constant) {
+    constexpr stage_kind kind = decltype(kind_constant)::value;
+    using memory = stage_memory<R, kind>;
+    using parameters = stage_parameters<R, kind>;
+    traffic_table one{};
+    memory::stage::count_forward(one, at);
+    memory::stage::count_backward(one, at);
+    t.add(one, micro_batches);
+    if constexpr (!memory::is_last) {
+      t.add(partition::axis, comm::operation::send, micro_batches,
+            micro_batches * comm::send_sent(memory::output_size) * sizeof(T));
+      t.add(partition::axis, comm::operation::receive, micro_batches, 0);
+    }
+    if constexpr (!memory::is_first) {
+      t.add(partition::axis, comm::operation::send, micro_batches,
+            micro_batches * comm::send_sent(memory::input_size) * sizeof(T));
+      t.add(partition::axis, comm::operation::receive, micro_batches, 0);
+    }
+    for (std::size_t n = 0; n < parameters::count; ++n) {
+      count_redistribution<T>(t, mesh, at, parameters::entry[n].reduction);
+      if (shared_parameters<R>::template is_shared<kind>(n))
+        t.add(partition::axis, comm::operation::all_reduce, 1,
+              comm::all_reduce_sent(parameters::entry[n].size, 2, memory::is_first ? 0 : 1) * sizeof(T));
+    }
+    return 0;
+  });
+  unsigned token_axes = 0;
+  for (std::size_t a = 0; a < mesh.axes; ++a) token_axes |= R::token_layout.is_split(a) ? 1U << a : 0U;
+  count_reduction<double>(t, mesh, at, token_axes, 1);
+  count_reduction<double>(t, mesh, at, (1U << mesh.axes) - 1U, step_scalars);
+  return t;
+}
+
+}  // namespace heddle

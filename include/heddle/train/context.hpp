@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <heddle/comm/reduction.hpp>
+#include <heddle/layout/names.hpp>
+#include <heddle/tensor/local_index_map.hpp>
+#include <heddle/tensor/mesh_communicator.hpp>
+#include <heddle/tensor/random_key.hpp>
+#include <heddle/tensor/redistribute.hpp>
+#include <span>
+
+namespace heddle {
+
+/// Targets with this value count nowhere: neither in the loss nor in its divisor.
+inline constexpr std::int32_t ignored_target = -100;
+
+/// What modules see of the run while they execute: the backend, who this rank is, the random key, the targets of the
+/// micro-batch, and communication asked for by redistribution or by dimension.
+template <class R, class Communicator>
+class step_context {
+ public:
+  using backend = typename R::backend;
+  using element = typename R::element;
+
+  explicit step_context(mesh_communicator<typename R::mesh, Communicator>& comm) : comm_(&comm) {}
+
+  [[nodiscard]] coordinates const& at() const { return comm_->at(); }
+  [[nodiscard]] bool training() const { return training_; }
+  [[nodiscard]] std::int32_t const* targets() const { return targets_; }
+  [[nodiscard]] std::int32_t ignore_index() const { return ignored_target; }
+
+  /// The key of random site `site` in layer `layer`: of this step, and never that of initial weights.
+  [[nodiscard]] random_key key(std::size_t site, std::size_t layer) const {
+    return {seed_, step_ + 1, layer * max_sites + site};
+  }
+
+  /// Where this rank's part of a tensor lies in the global one. The batch is that of the whole step: micro-batches
+  /// follow each other in it, so that masks do not depend on how the step is cut.
+  [[nodiscard]] heddle::index_map index_map(dimension_list const& dims, layout const& l) const {
+    dimension_list step_dims = dims;
+    std::size_t const k = dims.index_of(id_v<batch>);
+    if (k < dims.rank) step_dims.dim[k].size *= R::plan::micro_batches;
+    heddle::index_map map = local_index_map(R::mesh::value, dims, l, at(), step_dims);
+    if (k < dims.rank) map.origin += micro_batch_ * dims.dim[k].size * map.stride[k];
+    return map;
+  }
+
+  template <class T>
+  void redistribute(redistribution const& path, T const* in, T* out, T* scratch) {
+    heddle::redistribute(*comm_, path, in, out, scratch);
+  }
+  /// Completes a reduction over a dimension that the op splits; `axes` comes from `op_place::axes_of<Dimension>()`.
+  void sum_over(unsigned axes, std::span<element> data) { comm_->all_reduce(axes, data, comm::reduction::sum); }
+  void max_over(unsigned axes, std::span<element> data) { comm_->all_reduce(axes, data, comm::reduction::max); }
+
+  void begin_step(std::uint64_t seed, std::uint64_t step, bool training) {
+    seed_ = seed;
+    step_ = step;
+    training_ = training;
+  }
+  void begin_micro_batch(std::size_t micro_batch, std::int32_t const* targets) {
+    micro_batch_ = micro_batch;
+    targets_ = targets;
+  }
+
+ private:
+  static constexpr std::size_t max_sites = 1U << 16;
+  mesh_communicator<typename R::mesh, Communicator>* comm_;
+  std::uint64_t seed_ = 0;
+  std::uint64_t step_ = 0;
+  std::size_t micro_batch_ = 0;
+  std::int32_t const* targets_ = nullptr;
+  bool training_ = true;
+};
+
+}  // namespace heddle

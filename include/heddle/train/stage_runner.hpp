@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <heddle/plan/stage_memory.hpp>
+#include <heddle/plan/stage_traffic.hpp>
+#include <heddle/tensor/arena.hpp>
+#include <heddle/train/context.hpp>
+#include <heddle/train/trace.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace heddle {
+
+/// What a step needs besides its tokens.
+template <class OptimizerOptions>
+struct step_facts {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;  ///< counts from 0
+  double learning_rate = 0;
+  double clip = 0;  ///< bound of the global gradient norm; 0 means none
+  OptimizerOptions optimizer{};
+};
+
+/// A sum over counted tokens with its count, as every rank knows them after a step or an evaluation.
+struct loss_sum {
+  double sum = 0;
+  double count = 0;
+  /// The mean; 0 where nothing was counted.
+  [[nodiscard]] double mean() const { return count > 0 ? sum / count : 0; }
+};
+
+/// What every rank knows after a step.
+struct step_result {
+  loss_sum loss;
+  double gradient_norm = 0;  ///< before clipping
+};
+
+/// This rank's part of a parameter, for inspection.
+template <class T>
+struct parameter_view {
+  parameter_entry const* entry = nullptr;
+  T* value = nullptr;
+  T* gradient = nullptr;
+  bool owned = true;  ///< false for the second copy of a parameter shared by two stages
+};
+
+/// A rank's part of a training run, whatever its stage: the one point where a rank dispatches on its stage.
+template <class R>
+class stage_interface {
+ public:
+  using element = typename R::element;
+  using options = typename R::plan::optimizer_type::options;
+  virtual ~stage_interface() = default;
+  virtual step_result step(std::int32_t const* tokens, std::int32_t const* targets,
+                           step_facts<options> const& facts) = 0;
+  virtual loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) = 0;
+  virtual void logits(std::int32_t const* tokens, std::span<element> out) = 0;
+  [[nodiscard]] virtual std::size_t parameter_count() const = 0;
+  [[nodiscard]] virtual parameter_view<element> parameter(std::size_t n) = 0;
+  [[nodiscard]] virtual std::array<element*, R::plan::optimizer_type::slots> optimizer_state(std::size_t n) = 0;
+  [[nodiscard]] virtual memory_table allocated() const = 0;
+};
+
+/// The specialised code of one stage kind: arenas, forward and backward of a micro-batch, the schedule's interpreter,
+/// the gradient reduction and the optimizer.
+template <class R, stage_kind Kind, class Communicator>
+class stage_runner final : public stage_interface<R> {
+  using memory = stage_memory<R, Kind>;
+  using partition = stage_partition<R>;
+  using parameters = stage_parameters<R, Kind>;
+  using stage = typename memory::stage;
+  using table = schedule_of<R>;
+  using optimizer_type = typename R::plan::optimizer_type;
+  using backend = typename R::backend;
+  using mesh_comm = mesh_communicator<typename R::mesh, Communicator>;
+  using handle = typename Communicator::handle;
+  static constexpr mesh_value mesh = R::mesh::value;
+  static constexpr std::size_t slots = optimizer_type::slots;
+  static constexpr std::size_t tokens_per_micro_batch = local_size(mesh, R::tokens::value, R::token_layout);
+
+ public:
+  using element = typename R::element;
+  using options = typename optimizer_type::options;
+
+  stage_runner(mesh_comm& comm, std::uint64_t seed, trace_recorder* trace)
+      : comm_(&comm),
+        context_(comm),
+        trace_(trace),
+        stage_index_(partition::stage_of(comm.at())),
+        in_flight_(table::peak_in_flight(stage_index_)),
+        value_(parameters::elements),
+        gradient_(parameters::elements),
+        state_(parameters::elements * slots),
+        activations_(in_flight_ * memory::slot_elements),
+        scratch_(memory::scratch_elements),
+        tokens_(2 * memory::token_count),
+        sent_activation_(in_flight_),
+        sent_gradient_(in_flight_) {
+    if constexpr (shared_parameters<R>::count > 0 && (Kind == stage_kind::first || Kind == stage_kind::last)) {
+      std::array<std::size_t, 2> const ends = {0, partition::stages - 1};
+      ends_.emplace(comm.along(partition::axis).subset(std::span<std::size_t const>(ends), "pipeline ends"));
+    }
+    for (std::size_t k = 0; k < parameters::use_count; ++k) {
+      std::size_t const offset = parameters::entry[parameters::of_use[k]].offset;
+      value_pointer_[k] = value_.data() + offset;
+      gradient_pointer_[k] = gradient_.data() + offset;
+    }
+    initialise(seed);
+  }
+
+  step_result step(std::int32_t const* tokens, std::int32_t const* targets, step_facts<options> const& facts) override {
+    take_tokens(tokens, targets);
+    std::memset(gradient_.data(), 0, gradient_.bytes());
+    step_result result;
+    result.loss.count = count_targets();
+    seed_gradient_ = result.loss.count > 0 ? 1 / result.loss.count : 0;
+    loss_ = 0;
+    context_.begin_step(facts.seed, facts.step, true);
+    for (pipeline::action const& a : table::actions(stage_index_)) perform(a, facts, result);
+    return result;
+  }
+
+  loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) override {
+    take_tokens(tokens, targets);
+    loss_sum result;
+    result.count = count_targets();
+    loss_ = 0;
+    context_.begin_step(0, 0, false);
+    for (std::size_t m = 0; m < R::plan::micro_batches; ++m) forward_through(m, m % in_flight_);
+    finish_sends();
+    result.sum = over_all_ranks(owns_loss() ? loss_ : 0);
+    return result;
+  }
+
+  /// The logits of the first micro-batch of the data rank, [micro_batch, context, vocabulary], on every rank.
+  void logits(std::int32_t const* tokens, std::span<element> out) override {
+    take_tokens(tokens, tokens);
+    context_.begin_step(0, 0, false);
+    context_.begin_micro_batch(0, targets_at(0));
+    if constexpr (memory::is_last) {
+      using head = placed<typename detail::without_last<typename partition::template module<Kind>>::type, R,
+                          typename stage::input>;
+      using vocabulary_dims = typename head::output;
+      constexpr dimension_list d = R::stored(vocabulary_dims::value);
+      constexpr layout gathered = restrict_to(head::output_layout, dims<typename R::batch_dim>::value);
+      constexpr redistribution path = find_redistribution(mesh, d, head::output_layout, gathered);
+      std::vector<element> saved(head::saved + head::forward_scratch + path.from_size + path.to_size +
+                                 redistribution_scratch(mesh, path));
+      element* const work = saved.data() + head::saved;
+      element* const mine = work + head::forward_scratch;
+      element* const all = mine + path.from_size;
+      frame<element> f = frame_at(saved.data(), work);
+      if constexpr (memory::is_first) {
+        head::forward(context_, f, tokens_at(0), mine);
+      } else {
+        element* const x = slot_at(0) + memory::input;
+        comm_->along(partition::axis).receive(std::span<element>(x, memory::input_size), stage_index_ - 1);
+        head::forward(context_, f, static_cast<element const*>(x), mine);
+      }
+      context_.redistribute(path, static_cast<element const*>(mine), all, all + path.to_size);
+      drop_padding(all, d, out);
+    } else {
+      forward_through(0, 0);
+      finish_sends();
+    }
+    if constexpr (partition::stages > 1) comm_->along(partition::axis).broadcast(out, partition::stages - 1);
+  }
+
+  [[nodiscard]] std::size_t parameter_count() const override { return parameters::count; }
+  [[nodiscard]] parameter_view<element> parameter(std::size_t n) override {
+    auto const& e = parameters::entry[n];
+    return {&e, value_.data() + e.offset, gradient_.data() + e.offset,
+            !(Kind == stage_kind::last && shared_parameters<R>::template is_shared<Kind>(n))};
+  }
+  [[nodiscard]] std::array<element*, slots> optimizer_state(std::size_t n) override {
+    std::array<element*, slots> s{};
+    for (std::size_t k = 0; k < slots; ++k)
+      s[k] = state_.data() + k * parameters::elements + parameters::entry[n].offset;
+    return s;
+  }
+  [[nodiscard]] memory_table allocated() const override {
+    return {
+        {value_.bytes(), gradient_.bytes(), state_.bytes(), activations_.bytes(), scratch_.bytes(), tokens_.bytes()}};
+  }
+
+ private:
+  void initialise(std::uint64_t seed) {
+    for (std::size_t n = 0; n < parameters::count; ++n) {
+      auto const& e = parameters::entry[n];
+      element* const w = value_.data() + e.offset;
+      index_map const map = local_index_map(mesh, e.dims, e.rest, comm_->at());
+      switch (e.init.kind) {
+        case initializer::kind_type::zeros:
+          break;
+        case initializer::kind_type::ones:
+          for_each_run(map, [&](std::size_t begin, std::size_t count, std::uint64_t) {
+            for (std::size_t i = 0; i < count; ++i) w[begin + i] = element(1);
+          });
+          break;
+        case initializer::kind_type::normal:
+          backend::fill_normal(w, map, random_key{seed, 0, e.id}, 0.0, e.init.stddev);
+          break;
+      }
+    }
+  }
+
+  void take_tokens(std::int32_t const* tokens, std::int32_t const* targets) {
+    std::memcpy(tokens_.data(), tokens, memory::token_count * sizeof(std::int32_t));
+    std::memcpy(tokens_.data() + memory::token_count, targets, memory::token_count * sizeof(std::int32_t));
+  }
+  [[nodiscard]] std::int32_t const* tokens_at(std::size_t m) const {
+    return tokens_.data() + m * tokens_per_micro_batch;
+  }
+  [[nodiscard]] std::int32_t const* targets_at(std::size_t m) const {
+    return tokens_.data() + memory::token_count + m * tokens_per_micro_batch;
+  }
+
+  /// Counted targets over all ranks and micro-batches: the divisor of the loss, known before the first backward.
+  double count_targets() {
+    double count = 0;
+    for (std::size_t i = 0; i < memory::token_count; ++i)
+      count += tokens_.data()[memory::token_count + i] != ignored_target;
+    unsigned axes = 0;
+    for (std::size_t a = 0; a < mesh.axes; ++a) axes |= R::token_layout.is_split(a) ? 1U << a : 0U;
+    comm_->all_reduce(axes, std::span<double>(&count, 1), comm::reduction::sum);
+    return count;
+  }
+
+  /// Whether this rank's loss enters the total: it is on the last stage, and the first of those with the same tokens.
+  [[nodiscard]] bool owns_loss() const {
+    if constexpr (!memory::is_last) return false;
+    for (std::size_t a = 0; a < mesh.axes; ++a)
+      if (a != partition::axis && !stage::output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
+    return true;
+  }
+  /// Whether this rank's part of a gradient enters the global norm: each element is counted once.
+  [[nodiscard]] bool owns(std::size_t n) const {
+    layout const& l = parameters::entry[n].gradient_rest;
+    for (std::size_t a = 0; a < mesh.axes; ++a)
+      if (a != partition::axis && !l.is_split(a) && comm_->at()[a] != 0) return false;
+    return !(Kind == stage_kind::last && shared_parameters<R>::template is_shared<Kind>(n));
+  }
+  double over_all_ranks(double value) {
+    comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(&value, 1), comm::reduction::sum);
+    return value;
+  }
+
+  // Memory of a micro-batch.
+  [[nodiscard]] element* slot_at(std::size_t s) const { return activations_.data() + s * memory::slot_elements; }
+  [[nodiscard]] element* output_gradient() const { return scratch_.data(); }
+  [[nodiscard]] frame<element> frame_at(element* saved, element* scratch) const {
+    return {value_pointer_.data(), gradient_pointer_.data(), saved, scratch, partition::template first_site<Kind>(), 0};
+  }
+  [[nodiscard]] frame<element> frame_of_slot(std::size_t s) const {
+    return frame_at(slot_at(s), scratch_.data() + memory::output_gradient_elements);
+  }
+
+  void perform(pipeline::action const& a, step_facts<options> const& facts, step_result& result) {
+    using kind = pipeline::action_kind;
+    trace_span const span(trace_, pipeline::name(a.kind),
+                          pipeline::is_compute(a.kind) || pipeline::is_send(a.kind) || pipeline::is_receive(a.kind)
+                              ? static_cast<std::int64_t>(a.micro_batch)
+                              : trace_event::no_number);
+    std::size_t const s = table::slot_of(stage_index_, a.micro_batch, a.chunk);
+    switch (a.kind) {
+      case kind::receive_activation:
+        receive_activation(s);
+        return;
+      case kind::forward:
+        forward(a.micro_batch, s);
+        return;
+      case kind::send_activation:
+        send_activation(s);
+        return;
+      case kind::receive_gradient:
+        receive_gradient();
+        return;
+      case kind::backward:
+        backward(a.micro_batch, s);
+        return;
+      case kind::send_gradient:
+        send_gradient(s);
+        return;
+      case kind::reduce_gradients:
+        reduce_gradients();
+        return;
+      case kind::step:
+        update(facts, result);
+        return;
+      case kind::backward_input:
+      case kind::backward_weight:
+        throw error(
+            "stage_runner: the schedule splits its backward, which modules do not do; use a schedule with whole "
+            "backwards");
+    }
+  }
+
+  void receive_activation(std::size_t s) {
+    if constexpr (!memory::is_first)
+      comm_->along(partition::axis)
+          .receive(std::span<element>(slot_at(s) + memory::input, memory::input_size), stage_index_ - 1);
+  }
+  void send_activation(std::size_t s) {
+    if constexpr (!memory::is_last)
+      sent_activation_[s] =
+          comm_->along(partition::axis)
+              .send_async(std::span<element const>(slot_at(s) + memory::output, memory::output_size), stage_index_ + 1);
+  }
+  void receive_gradient() {
+    if constexpr (!memory::is_last)
+      comm_->along(partition::axis)
+          .receive(std::span<element>(output_gradient(), memory::output_size), stage_index_ + 1);
+  }
+  void send_gradient(std::size_t s) {
+    if constexpr (!memory::is_first)
+      sent_gradient_[s] =
+          comm_->along(partition::axis)
+              .send_async(std::span<element const>(slot_at(s) + memory::input_gradient, memory::input_size),
+                          stage_index_ - 1);
+  }
+  void finish_sends() {
+    for (handle& h : sent_activation_) h.wait();
+    for (handle& h : sent_gradient_) h.wait();
+  }
+
+  void forward(std::size_t m, std::size_t s) {
+    sent_activation_[s].wait();
+    context_.begin_micro_batch(m, targets_at(m));
+    element* const y = slot_at(s) + memory::output;
+    if constexpr (memory::is_first)
+      stage::forward(context_, frame_of_slot(s), tokens_at(m), y);
+    else
+      stage::forward(context_, frame_of_slot(s), static_cast<element const*>(slot_at(s) + memory::input), y);
+    if constexpr (memory::is_last) loss_ += static_cast<double>(*y);
+  }
+  void forward_through(std::size_t m, std::size_t s) {
+    sent_activation_[s].wait();
+    receive_activation(s);
+    forward(m, s);
+    send_activation(s);
+  }
+  void backward(std::size_t m, std::size_t s) {
+    sent_gradient_[s].wait();
+    context_.begin_micro_batch(m, targets_at(m));
+    if constexpr (memory::is_last) *output_gradient() = static_cast<element>(seed_gradient_);
+    element const* const y = slot_at(s) + memory::output;
+    element const* const dy = output_gradient();
+    if constexpr (memory::is_first)
+      stage::backward(context_, frame_of_slot(s), tokens_at(m), y, dy, static_cast<element*>(nullptr));
+    else
+      stage::backward(context_, frame_of_slot(s), static_cast<element const*>(slot_at(s) + memory::input), y, dy,
+                      slot_at(s) + memory::input_gradient);
+  }
+
+  void reduce_gradients() {
+    for (std::size_t n = 0; n < parameters::count; ++n) {
+      auto const& e = parameters::entry[n];
+      element* const g = gradient_.data() + e.offset;
+      if (!e.reduction.empty()) redistribute(*comm_, e.reduction, static_cast<element const*>(g), g, scratch_.data());
+      if (ends_ && shared_parameters<R>::template is_shared<Kind>(n))
+        ends_->all_reduce(std::span<element>(g, e.size), comm::reduction::sum);
+    }
+  }
+
+  void update(step_facts<options> const& facts, step_result& result) {
+    finish_sends();
+    double totals[step_scalars] = {0, owns_loss() ? loss_ : 0};
+    for (std::size_t n = 0; n < parameters::count; ++n)
+      if (owns(n))
+        totals[0] += backend::sum_of_squares(
+            static_cast<element const*>(gradient_.data() + parameters::entry[n].offset), parameters::entry[n].size);
+    comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(totals, step_scalars), comm::reduction::sum);
+    result.gradient_norm = std::sqrt(totals[0]);
+    result.loss.sum = totals[1];
+    if (!std::isfinite(result.gradient_norm) || !std::isfinite(result.loss.sum))
+      throw error("trainer: at step " + std::to_string(facts.step) + " the loss is " +
+                  std::to_string(result.loss.mean()) + " and the gradient norm " +
+                  std::to_string(result.gradient_norm) +
+                  "; parameters are unchanged; lower the learning rate, clip, or check the data");
+    // The small constant keeps the quotient finite, as in the usual frameworks.
+    double const scale =
+        facts.clip > 0 && result.gradient_norm + 1e-6 > facts.clip ? facts.clip / (result.gradient_norm + 1e-6) : 1;
+    for (std::size_t n = 0; n < parameters::count; ++n) {
+      auto const& e = parameters::entry[n];
+      optimizer_type::template update<backend>(
+          facts.optimizer, update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, e.decays},
+          value_.data() + e.offset, static_cast<element const*>(gradient_.data() + e.offset), optimizer_state(n),
+          e.size);
+    }
+  }
+
+  /// Gathered logits have the stored vocabulary; users see the real one.
+  static void drop_padding(element const* from, dimension_list const& d, std::span<element> out) {
+    auto const& last = d.dim[d.rank - 1];
+    for (std::size_t row = 0; row * last.size < out.size(); ++row)
+      std::memcpy(out.data() + row * last.size, from + row * last.stored, last.size * sizeof(element));
+  }
+
+  mesh_comm* comm_;
+  step_context<R, Communicator> context_;
+  trace_recorder* trace_;
+  std::size_t stage_index_;
+  std::size_t in_flight_;
+  arena<element> value_;
+  arena<element> gradient_;
+  arena<element> state_;
+  arena<element> activations_;
+  arena<element> scratch_;
+  arena<std::int32_t> tokens_;
+  std::array<element const*, parameters::use_count> value_pointer_{};
+  std::array<element*, parameters::use_count> gradient_pointer_{};
+  std::vector<handle> sent_activation_;
+  std::vector<handle> sent_gradient_;
+  std::optional<Communicator> ends_;
+  double loss_ = 0;
+  double seed_gradient_ = 0;
+};
+
+}  // namespace heddle

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <heddle/models/model_concepts.hpp>
+#include <heddle/plan/legality.hpp>
+#include <heddle/train/stage_runner.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// What a run chooses at run time.
+template <class OptimizerOptions>
+struct trainer_options {
+  std::uint64_t seed = 1;
+  double learning_rate = 1e-3;
+  double clip = 0;  ///< bound of the global gradient norm (Pascanu et al., arXiv 1211.5063 §3.2); 0 means none
+  OptimizerOptions optimizer{};
+  trace_recorder* trace = nullptr;  ///< records every action of this rank's schedule
+};
+
+/// Trains `Model` under `PlanType` on this rank. Construction and every call are collective: all ranks of the mesh make
+/// the same calls with the same options.
+///
+/// Tokens and targets of a call are this data rank's sequences, [micro_batches, micro_batch_size, context] ids; local
+/// sequence i is sequence `global_sequence(i)` of the step's global batch. Targets equal to `ignored_target` count
+/// nowhere; a step in which no target counts has loss 0 and gradients of zero, and still counts as a step (weight decay
+/// applies).
+///
+/// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, and losses or gradients that are not
+/// finite; whatever one rank throws ends all ranks.
+template <class Model, class PlanType, class Backend, class Communicator>
+class trainer_on {
+  static_assert(LanguageModel<Model>,
+                "trainer<Model, Plan>: 'Model' must be a language model; give it module, context and vocabulary");
+  static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<…>");
+  using R = resolved<Model, PlanType, Backend>;
+  static_assert(sizeof(legal<R>) > 0);
+  using partition = stage_partition<R>;
+
+ public:
+  using element = typename R::element;
+  using optimizer_options = typename PlanType::optimizer_type::options;
+  using options = trainer_options<optimizer_options>;
+  using mesh_comm = mesh_communicator<typename R::mesh, Communicator>;
+
+  static constexpr std::size_t micro_batches = PlanType::micro_batches;
+  static constexpr std::size_t micro_batch_size = PlanType::micro_batch_size;
+  static constexpr std::size_t global_batch_size = PlanType::global_batch_size;
+  static constexpr std::size_t context = Model::context;
+  /// Sequences, and tokens, that this rank passes to a call.
+  static constexpr std::size_t local_sequences = micro_batches * micro_batch_size;
+  static constexpr std::size_t local_tokens = local_sequences * context;
+
+  trainer_on(mesh_comm& comm, options const& o) : comm_(&comm), options_(o) {
+    detail::with_stage_kind<R>(partition::stage_of(comm.at()), [&](auto kind) {
+      stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(comm, o.seed, o.trace);
+      return 0;
+    });
+  }
+
+  /// The place of local sequence i in the global batch of a step.
+  [[nodiscard]] std::size_t global_sequence(std::size_t i) const {
+    std::size_t const block = block_of(R::mesh::value, R::token_layout, id_v<batch>, comm_->at());
+    std::size_t const m = i / micro_batch_size;
+    return (m * PlanType::data_ways + block) * micro_batch_size + i % micro_batch_size;
+  }
+
+  /// One training step at the options' learning rate, or at a given one.
+  step_result step(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) {
+    return step(tokens, targets, options_.learning_rate);
+  }
+  step_result step(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets, double learning_rate) {
+    check(tokens, targets);
+    step_result const result = stage_->step(tokens.data(), targets.data(),
+                                            {options_.seed, step_, learning_rate, options_.clip, options_.optimizer});
+    ++step_;
+    return result;
+  }
+
+  /// The loss without training: no dropout, nothing changes.
+  loss_sum evaluate(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) {
+    check(tokens, targets);
+    return stage_->evaluate(tokens.data(), targets.data());
+  }
+
+  /// Logits of this data rank's first micro-batch, [micro_batch_size, context, vocabulary], on every rank.
+  std::vector<element> logits(std::span<std::int32_t const> tokens) {
+    check(tokens, {});
+    std::vector<element> out(micro_batch_size * context * Model::vocabulary);
+    stage_->logits(tokens.data(), out);
+    return out;
+  }
+
+  /// Steps taken.
+  [[nodiscard]] std::uint64_t steps() const { return step_; }
+  [[nodiscard]] memory_table allocated() const { return stage_->allocated(); }
+
+  /// This rank's parameters, one by one.
+  [[nodiscard]] std::size_t parameter_count() const { return stage_->parameter_count(); }
+  [[nodiscard]] parameter_view<element> parameter(std::size_t n) { return stage_->parameter(n); }
+
+ private:
+  void check(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) const {
+    if (tokens.size() != local_tokens || (!targets.empty() && targets.size() != local_tokens))
+      throw error("trainer: a call takes " + std::to_string(local_tokens) +
+                  " tokens and as many targets, and was given " + std::to_string(tokens.size()) + " and " +
+                  std::to_string(targets.size()) +
+                  "; pass micro_batches × micro_batch_size × context ids of this data rank");
+    Backend::check_tokens(tokens.data(), tokens.size(), Model::vocabulary);
+    if (!targets.empty()) Backend::check_targets(targets.data(), targets.size(), Model::vocabulary, ignored_target);
+  }
+
+  mesh_comm* comm_;
+  options options_;
+  std::unique_ptr<stage_interface<R>> stage_;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace heddle
