@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/backend/host/attention.hpp>
 #include <heddle/backend/host/cross_entropy.hpp>
 #include <heddle/backend/host/embedding.hpp>
 #include <heddle/backend/host/norm.hpp>
 #include <heddle/backend/host/optimizer.hpp>
 #include <heddle/backend/host/pointwise.hpp>
 #include <heddle/backend/host/product.hpp>
+#include <heddle/backend/host/random.hpp>
+#include <heddle/backend/host/rotary.hpp>
 
 namespace heddle {
 
@@ -16,6 +19,9 @@ struct host_backend : host::products,
                       host::norms,
                       host::embeddings,
                       host::cross_entropy,
-                      host::optimizers {};
+                      host::optimizers,
+                      host::attentions,
+                      host::rotary_positions,
+                      host::random {};
 
 }  // namespace heddle

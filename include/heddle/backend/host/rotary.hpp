@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace heddle::host {
+
+namespace detail {
+
+template <std::size_t HeadDim>
+struct rotary_shape {
+  static_assert(
+      HeadDim > 0 && HeadDim % 2 == 0,
+      "rotary<HeadDim>: 'HeadDim' must be even, its halves are rotated against each other; choose a width and a "
+      "number of heads that give an even head size");
+  static constexpr std::size_t half = HeadDim / 2;
+};
+
+/// Rotates the pairs (i, i + half) of one row by the angles whose cosines and (times `sign`) sines are given.
+template <std::size_t HeadDim, class T>
+[[gnu::always_inline]] inline void rotate_row(T* x, T const* cosine, T const* sine, T sign) {
+  constexpr std::size_t half = rotary_shape<HeadDim>::half;
+  for (std::size_t i = 0; i < half; ++i) {
+    T const a = x[i], b = x[i + half], s = sign * sine[i];
+    x[i] = a * cosine[i] - b * s;
+    x[i + half] = b * cosine[i] + a * s;
+  }
+}
+
+}  // namespace detail
+
+/// Rotary positions (Su et al., arXiv 2104.09864, section 3.2.2) in the half-split pairing of Llama: element i of a
+/// head turns with element i + HeadDim/2 by the angle position · theta^(-2i/HeadDim).
+///
+/// The positions are the *global* ones of the local rows: under context parallelism, or with a packed batch, row s of a
+/// rank need not be token s. Nothing is allocated or moved.
+struct rotary_positions {
+  /// Writes cosine and sine [Sequence, HeadDim/2] of the angles of `positions` [Sequence]; angles in double. `theta` is
+  /// 10000 in the paper, 500000 in Llama 3.
+  template <std::size_t Sequence, std::size_t HeadDim, class T>
+  static void rotary_table(std::int64_t const* positions, double theta, T* cosine, T* sine) {
+    constexpr std::size_t half = detail::rotary_shape<HeadDim>::half;
+    for (std::size_t i = 0; i < half; ++i) {
+      double const frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(HeadDim));
+      for (std::size_t s = 0; s < Sequence; ++s) {
+        double const angle = static_cast<double>(positions[s]) * frequency;
+        cosine[s * half + i] = static_cast<T>(std::cos(angle));
+        sine[s * half + i] = static_cast<T>(std::sin(angle));
+      }
+    }
+  }
+
+  /// Rotates queries and keys (slots 0..Group) of qkv [Batch, Sequence, KvHeads, Group + 2, HeadDim] in place; values
+  /// stay.
+  template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
+            class T>
+  static void rotary(T* qkv, T const* cosine, T const* sine) {
+    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(qkv, cosine, sine, T(1));
+  }
+
+  /// The backward: turns dqkv back, in place, since a rotation's inverse is its transpose.
+  template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
+            class T>
+  static void rotary_backward(T* dqkv, T const* cosine, T const* sine) {
+    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(dqkv, cosine, sine, T(-1));
+  }
+
+ private:
+  template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
+            class T>
+  static void rotate(T* qkv, T const* cosine, T const* sine, T sign) {
+    constexpr std::size_t half = detail::rotary_shape<HeadDim>::half;
+    for (std::size_t b = 0; b < Batch; ++b)
+      for (std::size_t s = 0; s < Sequence; ++s)
+        for (std::size_t h = 0; h < KvHeads; ++h) {
+          T* const heads = qkv + ((b * Sequence + s) * KvHeads + h) * (Group + 2) * HeadDim;
+          for (std::size_t slot = 0; slot <= Group; ++slot)
+            detail::rotate_row<HeadDim>(heads + slot * HeadDim, cosine + s * half, sine + s * half, sign);
+        }
+  }
+};
+
+}  // namespace heddle::host
