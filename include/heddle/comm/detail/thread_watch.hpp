@@ -29,11 +29,12 @@ inline void thread_world::add(std::shared_ptr<thread_group> const& group) {
   groups_.push_back(group);
 }
 
-inline void thread_world::groups(std::vector<std::shared_ptr<thread_group>>& list) {
-  list.clear();
+inline std::vector<std::shared_ptr<thread_group>> thread_world::groups() {
+  std::vector<std::shared_ptr<thread_group>> list;
   std::lock_guard lock(mutex_);
   for (auto const& one : groups_)
     if (std::shared_ptr<thread_group> group = one.lock()) list.push_back(std::move(group));
+  return list;
 }
 
 inline void thread_world::fail(run_failure failure) {
@@ -43,17 +44,13 @@ inline void thread_world::fail(run_failure failure) {
     failure_ = std::move(failure);
     failed_.store(true, std::memory_order_release);
   }
-  std::vector<std::shared_ptr<thread_group>> list;
-  groups(list);
-  for (auto const& group : list) group->break_waits();
+  for (auto const& group : groups()) group->break_waits();
 }
 
 inline void thread_world::finish(std::size_t rank) {
   engines[rank]->finished.store(true, std::memory_order_release);
   finished_.fetch_add(1, std::memory_order_acq_rel);
-  std::vector<std::shared_ptr<thread_group>> list;
-  groups(list);
-  for (auto const& group : list) {
+  for (auto const& group : groups()) {
     std::string text = group->waits_for_left(rank);
     if (!text.empty()) return fail({failure_kind::left, rank, std::move(text), nullptr});
   }
@@ -79,20 +76,23 @@ inline void thread_world::watch() {
 
 inline void thread_world::look() {
   auto const now = std::chrono::steady_clock::now();
-  groups(looked_at_);
   bool aged = false;
-  run_failure found;
-  for (auto const& group : looked_at_) {
-    found.text = group->stalled(now, options.timeout, options.conflict_after, aged);
-    found.kind = failure_kind::timeout;
-    if (!found.text.empty()) break;
+  // One at a time, since a list of them would be allocated. A group that is passed over, because another was dropped
+  // meanwhile, is seen the next time.
+  for (std::size_t k = 0;; ++k) {
+    std::shared_ptr<thread_group> group;
+    {
+      std::lock_guard lock(mutex_);
+      if (k >= groups_.size()) break;
+      group = groups_[k].lock();
+    }
+    if (group == nullptr) continue;
+    std::string text = group->stalled(now, options.timeout, options.conflict_after, aged);
+    if (!text.empty()) return fail({failure_kind::timeout, 0, std::move(text), nullptr});
   }
-  if (found.text.empty() && aged) {
-    found.text = circle(now);
-    found.kind = failure_kind::conflict;
-  }
-  looked_at_.clear();
-  if (!found.text.empty()) fail(std::move(found));
+  if (!aged) return;
+  std::string text = circle(now);
+  if (!text.empty()) fail({failure_kind::conflict, 0, std::move(text), nullptr});
 }
 
 /// A blocked thread waits for all of the threads it names, so any circle of blocked threads is a deadlock. Only waits
@@ -100,7 +100,7 @@ inline void thread_world::look() {
 /// does.
 inline std::string thread_world::circle(std::chrono::steady_clock::time_point now) {
   std::vector<blocked_wait> waits;
-  for (auto const& group : looked_at_) group->collect_waits(now, options.conflict_after, waits);
+  for (auto const& group : groups()) group->collect_waits(now, options.conflict_after, waits);
   for (auto const& engine : engines) {
     std::thread::id const blocked = engine->blocked_thread.load(std::memory_order_acquire);
     if (blocked == std::thread::id{}) continue;

@@ -71,8 +71,7 @@ class thread_world {
   void finish(std::size_t rank);
 
   void add(std::shared_ptr<thread_group> const& group);
-  /// Replaces `list` by the groups in use.
-  void groups(std::vector<std::shared_ptr<thread_group>>& list);
+  [[nodiscard]] std::vector<std::shared_ptr<thread_group>> groups();
 
   /// Runs on the thread that started the ranks, until all of them have left: finds stalls and circles.
   void watch();
@@ -107,7 +106,6 @@ class thread_world {
   std::atomic<bool> failed_{false};
   std::atomic<std::size_t> finished_{0};
   std::vector<std::weak_ptr<thread_group>> groups_;
-  std::vector<std::shared_ptr<thread_group>> looked_at_;  // kept, so that watching does not allocate
 };
 
 }  // namespace heddle::comm::detail
