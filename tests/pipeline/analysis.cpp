@@ -12,7 +12,7 @@
 
 namespace {
 
-namespace pl = heddle::pipeline;
+namespace pl = heddle::schedules;
 using heddle::gpipe;
 using heddle::one_f_one_b;
 using heddle::ratio;

@@ -9,14 +9,14 @@
 // Schedules as a user writes them: the vocabulary must carry more than the two that come with the library.
 namespace {
 
-namespace pl = heddle::pipeline;
+namespace pl = heddle::schedules;
 using heddle::ratio;
 
 // [minimal]
 /// One micro-batch at a time: the layer-by-layer split without a pipeline.
 struct one_at_a_time {
   static constexpr void order(std::size_t, std::size_t, std::size_t micro_batches,
-                              heddle::pipeline::compute_order& out) {
+                              heddle::schedules::compute_order& out) {
     for (std::size_t m = 0; m < micro_batches; ++m) {
       out.forward(m);
       out.backward(m);
@@ -24,10 +24,10 @@ struct one_at_a_time {
   }
 };
 
-using table = heddle::pipeline::schedule_table<one_at_a_time, 4, 8>;  // proved here
+using table = heddle::schedules::schedule_table<one_at_a_time, 4, 8>;  // proved here
 static_assert(table::actions(0).size() == 4 * 8 + 2);  // forward, send, receive, backward; then reduce and step
 static_assert(table::peak_in_flight(0) == 1);
-static_assert(heddle::pipeline::schedule_analysis<one_at_a_time, 4, 8>::bubble_of_total == heddle::ratio{3, 4});
+static_assert(heddle::schedules::schedule_analysis<one_at_a_time, 4, 8>::bubble_of_total == heddle::ratio{3, 4});
 // [/minimal]
 
 /// Interleaved 1F1B (arXiv 2104.04473 §2.2.2): two chunks per stage, micro-batches in groups of the number of stages.
@@ -92,8 +92,8 @@ static_assert(pl::schedule_table<split_drain, 4, 8>::peak_in_flight(3) == 4);
 /// A schedule that places its transfers itself: it receives the next input before it computes the current one.
 struct receives_early {
   static constexpr void program(std::size_t stage, std::size_t stages, std::size_t micro_batches,
-                                heddle::pipeline::program_order& out) {
-    using enum heddle::pipeline::action_kind;
+                                heddle::schedules::program_order& out) {
+    using enum heddle::schedules::action_kind;
     bool const first = stage == 0;
     bool const last = stage + 1 == stages;
     if (!first) out.emit(receive_activation, 0);

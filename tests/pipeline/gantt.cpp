@@ -11,7 +11,7 @@
 
 namespace {
 
-namespace pl = heddle::pipeline;
+namespace pl = heddle::schedules;
 
 std::size_t count(std::string_view text, std::string_view part) {
   std::size_t n = 0;

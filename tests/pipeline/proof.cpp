@@ -12,8 +12,8 @@
 // Each fact, on lists that keep it and on lists with one planted fault.
 namespace {
 
-namespace pl = heddle::pipeline;
-namespace proof = heddle::pipeline::proof;
+namespace pl = heddle::schedules;
+namespace proof = heddle::schedules::proof;
 using kind = proof::fault_kind;
 using enum pl::action_kind;
 using pl::action;

@@ -7,7 +7,7 @@
 #include "grid.hpp"
 #include "heddle/pipeline/schedule_table.hpp"
 
-namespace pl = heddle::pipeline;
+namespace pl = heddle::schedules;
 using heddle::gpipe;
 using heddle::one_f_one_b;
 

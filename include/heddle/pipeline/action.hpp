@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// What one stage can be told to do. A *stage* is the share of the layers that one rank of the pipeline axis holds; a
 /// *chunk* is one of the several stretches of layers it holds when the schedule interleaves (chunk 0 otherwise).
@@ -49,4 +49,4 @@ struct action {
   return names[static_cast<std::size_t>(kind)];
 }
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

@@ -6,7 +6,7 @@
 #include "heddle/pipeline/timeline.hpp"
 #include "heddle/ratio.hpp"
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// What a schedule costs in time, found by simulation with the given costs. Two definitions of the bubble are in use
 /// and differ; each has its own name here, and nothing is called just "bubble".
@@ -50,4 +50,4 @@ struct schedule_analysis {
   return {stages - 1, micro_batches};
 }
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

@@ -12,7 +12,7 @@
 #include "heddle/pipeline/slots.hpp"
 #include "heddle/pipeline/stage_position.hpp"
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// A list of at most `Capacity` actions.
 template <std::size_t Capacity>
@@ -160,7 +160,7 @@ constexpr proof::fault find_fault() {
 template <class S, std::size_t Stages, std::size_t MicroBatches>
 inline constexpr proof::fault fault_of = detail::find_fault<S, Stages, MicroBatches>();
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules
 
 namespace heddle {
 
@@ -168,7 +168,7 @@ namespace heddle {
 /// search over plans asks; schedule_table demands the same, with a sentence for each way to fail.
 template <class S, std::size_t Stages, std::size_t MicroBatches>
 concept SoundSchedule = Schedule<S> &&(Stages > 0) &&
-                        (MicroBatches > 0) && pipeline::accepts<S>(Stages, MicroBatches) &&
-                        !static_cast<bool>(pipeline::fault_of<S, Stages, MicroBatches>);
+                        (MicroBatches > 0) && schedules::accepts<S>(Stages, MicroBatches) &&
+                        !static_cast<bool>(schedules::fault_of<S, Stages, MicroBatches>);
 
 }  // namespace heddle

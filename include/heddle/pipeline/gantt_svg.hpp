@@ -10,7 +10,7 @@
 #include "heddle/pipeline/analysis.hpp"
 #include "heddle/pipeline/timeline.hpp"
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 namespace detail {
 
@@ -167,4 +167,4 @@ template <class S, std::size_t Stages, std::size_t MicroBatches, schedule_costs 
   return gantt_svg(rows, title);
 }
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

@@ -13,7 +13,7 @@ namespace heddle {
 /// The warm-up is bounded by the number of micro-batches, so fewer micro-batches than stages is legal.
 struct one_f_one_b {
   static constexpr void order(std::size_t stage, std::size_t stages, std::size_t micro_batches,
-                              pipeline::compute_order& out) {
+                              schedules::compute_order& out) {
     std::size_t const after = stages - 1 - stage;
     std::size_t const warm_up = after < micro_batches ? after : micro_batches;
     for (std::size_t m = 0; m < warm_up; ++m) out.forward(m);

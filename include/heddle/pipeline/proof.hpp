@@ -9,7 +9,7 @@
 
 /// What a pipeline program must satisfy, each fact on its own. The functions read plain lists of actions, so that they
 /// judge what a schedule says, what a test plants, and what an executor did (its recorded trace) alike.
-namespace heddle::pipeline::proof {
+namespace heddle::schedules::proof {
 
 /// The first fact that a program breaks.
 enum class fault_kind : std::uint8_t {
@@ -194,4 +194,4 @@ template <std::size_t MicroBatches, std::size_t Chunks = 1>
   }
 }
 
-}  // namespace heddle::pipeline::proof
+}  // namespace heddle::schedules::proof

@@ -7,7 +7,7 @@
 #include "heddle/pipeline/action.hpp"
 #include "heddle/pipeline/stage_position.hpp"
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// Where a schedule writes a whole program, action by action. Stores what fits and counts the rest, so that a runaway
 /// schedule is found by the proof instead of ending the compilation with a memory error.
@@ -94,7 +94,7 @@ concept WritesProgram = requires(std::size_t n, program_order& out) {
 
 }  // namespace detail
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules
 
 namespace heddle {
 
@@ -103,7 +103,7 @@ namespace heddle {
 /// **Minimal complete definition.** One static constexpr function, `stage < stages`, all indices from 0:
 ///
 ///     static constexpr void order(std::size_t stage, std::size_t stages, std::size_t micro_batches,
-///                                 heddle::pipeline::compute_order& out);
+///                                 heddle::schedules::compute_order& out);
 ///
 /// that calls `out.forward(m, chunk)` and `out.backward(m, chunk)` (or `out.backward_input` and `out.backward_weight`)
 /// in the order the stage runs them. Sends, receives, the gradient reduction and the step are derived. A schedule that
@@ -120,7 +120,7 @@ namespace heddle {
 ///
 /// **Models.** gpipe, one_f_one_b.
 template <class S>
-concept Schedule = pipeline::detail::WritesComputeOrder<S>
-!= pipeline::detail::WritesProgram<S>;
+concept Schedule = schedules::detail::WritesComputeOrder<S>
+!= schedules::detail::WritesProgram<S>;
 
 }  // namespace heddle

@@ -6,7 +6,7 @@
 
 #include "heddle/pipeline/fault_of.hpp"
 
-namespace heddle::pipeline::detail {
+namespace heddle::schedules::detail {
 
 // Names for the numbers in a compiler's message.
 template <std::size_t>
@@ -157,9 +157,9 @@ struct table_data<S, Stages, MicroBatches, true> {
   }
 };
 
-}  // namespace heddle::pipeline::detail
+}  // namespace heddle::schedules::detail
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// A schedule for given sizes: one program per stage, proved at compile time to obey the laws of Schedule and the
 /// execution model of simulation.hpp. One table per (schedule, stages, micro-batches), however many ranks use it.
@@ -172,4 +172,4 @@ namespace heddle::pipeline {
 template <class S, std::size_t Stages, std::size_t MicroBatches>
 struct schedule_table : detail::table_data<S, Stages, MicroBatches> {};
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

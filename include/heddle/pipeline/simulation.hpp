@@ -16,7 +16,7 @@
 ///   (slot_table::waits).
 /// - Computing takes the given cost; a transfer takes `transfer` from the moment of the send; all else
 ///   takes no time.
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// Costs in any common unit. The default counts a backward as two forwards, as the papers do.
 struct schedule_costs {
@@ -191,4 +191,4 @@ constexpr timed_progress<Stages, Actions> advance_timed(timed_progress<Stages, A
 
 }  // namespace detail
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

@@ -8,7 +8,7 @@
 #include "heddle/pipeline/proof.hpp"
 #include "heddle/pipeline/stage_position.hpp"
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// The buffers of one stage, `Actions` being the capacity of its program. A micro-batch (of a chunk) occupies one
 /// *slot* from its first action to its last: the saved activations, the output and the gradient that it sends all
@@ -63,4 +63,4 @@ template <std::size_t Actions, std::size_t MicroBatches, std::size_t Chunks>
   return table;
 }
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

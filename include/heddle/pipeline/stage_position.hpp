@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// Where a stage's chunks stand in the whole model. The layers are cut into `stages * chunks` equal stretches, the
 /// *virtual stages*; chunk c of stage s is stretch `c * stages + s` (the looping placement of PTD-P, arXiv 2104.04473
@@ -31,4 +31,4 @@ struct stage_position {
   [[nodiscard]] constexpr bool has_peer_after(std::size_t chunk = 0) const { return stages > 1 && !is_last(chunk); }
 };
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

@@ -9,7 +9,7 @@
 #include "heddle/pipeline/schedule_table.hpp"
 #include "heddle/pipeline/simulation.hpp"
 
-namespace heddle::pipeline {
+namespace heddle::schedules {
 
 /// One compute action and when it runs, in the unit of the costs, from the start of the step.
 struct timed_action {
@@ -138,4 +138,4 @@ struct timeline {
   }
 };
 
-}  // namespace heddle::pipeline
+}  // namespace heddle::schedules

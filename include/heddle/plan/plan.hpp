@@ -160,7 +160,7 @@ struct plan {
   static constexpr std::size_t micro_batches =
       detail::chosen_t<policy_kind::accumulate, accumulate<1>, Policies...>::value;
   using schedule =
-      typename detail::chosen_t<policy_kind::pipeline, heddle::pipeline_schedule<one_f_one_b>, Policies...>::schedule;
+      typename detail::chosen_t<policy_kind::pipeline, heddle::pipeline<one_f_one_b>, Policies...>::schedule;
   static constexpr bool gives_pipeline = detail::times_given<policy_kind::pipeline, Policies...> > 0;
   static_assert(
       !gives_pipeline || detail::binds_layers<rules, mesh>,

@@ -49,9 +49,9 @@ struct accumulate {
 
 /// The order in which pipeline stages work through the micro-batches. Default `one_f_one_b`.
 template <class ScheduleType>
-struct pipeline_schedule {
+struct pipeline {
   static_assert(Schedule<ScheduleType>,
-                "pipeline_schedule<Schedule>: 'Schedule' must be a Schedule; write gpipe, one_f_one_b or a type of "
+                "pipeline<Schedule>: 'Schedule' must be a Schedule; write gpipe, one_f_one_b or a type of "
                 "your own with order()");
   using schedule = ScheduleType;
 };
@@ -116,7 +116,7 @@ inline constexpr policy_kind kind_of<global_batch<N>> = policy_kind::global_batc
 template <std::size_t N>
 inline constexpr policy_kind kind_of<accumulate<N>> = policy_kind::accumulate;
 template <class S>
-inline constexpr policy_kind kind_of<pipeline_schedule<S>> = policy_kind::pipeline;
+inline constexpr policy_kind kind_of<pipeline<S>> = policy_kind::pipeline;
 template <precision_policy P>
 inline constexpr policy_kind kind_of<precision<P>> = policy_kind::precision;
 template <class O>

@@ -80,7 +80,7 @@ struct stage_memory {
 /// The schedule of a resolved plan.
 template <class R>
 using schedule_of =
-    pipeline::schedule_table<typename R::plan::schedule, stage_partition<R>::stages, R::plan::micro_batches>;
+    schedules::schedule_table<typename R::plan::schedule, stage_partition<R>::stages, R::plan::micro_batches>;
 
 namespace detail {
 /// Calls `f` with the stage's kind as a constant.

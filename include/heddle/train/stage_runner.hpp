@@ -123,7 +123,7 @@ class stage_runner final : public stage_interface<R> {
     seed_gradient_ = result.loss.count > 0 ? 1 / result.loss.count : 0;
     loss_ = 0;
     context_.begin_step(facts.seed, facts.step, true);
-    for (pipeline::action const& a : table::actions(stage_index_)) perform(a, facts, result);
+    for (schedules::action const& a : table::actions(stage_index_)) perform(a, facts, result);
     return result;
   }
 
@@ -262,10 +262,10 @@ class stage_runner final : public stage_interface<R> {
     return frame_at(slot_at(s), scratch_.data() + memory::output_gradient_elements);
   }
 
-  void perform(pipeline::action const& a, step_facts<options> const& facts, step_result& result) {
-    using kind = pipeline::action_kind;
-    trace_span const span(trace_, pipeline::name(a.kind),
-                          pipeline::is_compute(a.kind) || pipeline::is_send(a.kind) || pipeline::is_receive(a.kind)
+  void perform(schedules::action const& a, step_facts<options> const& facts, step_result& result) {
+    using kind = schedules::action_kind;
+    trace_span const span(trace_, schedules::name(a.kind),
+                          schedules::is_compute(a.kind) || schedules::is_send(a.kind) || schedules::is_receive(a.kind)
                               ? static_cast<std::int64_t>(a.micro_batch)
                               : trace_event::no_number);
     std::size_t const s = table::slot_of(stage_index_, a.micro_batch, a.chunk);

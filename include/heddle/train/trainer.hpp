@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/train/sampler.hpp>
 #include <heddle/train/stage_runner.hpp>
 #include <memory>
 #include <span>
@@ -32,8 +33,8 @@ struct trainer_options {
 ///
 /// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, and losses or gradients that are not
 /// finite; whatever one rank throws ends all ranks.
-template <class Model, class PlanType, class Backend, class Communicator>
-class trainer_on {
+template <class Model, class PlanType, class Backend>
+class basic_trainer {
   static_assert(LanguageModel<Model>,
                 "trainer<Model, Plan>: 'Model' must be a language model; give it module, context and vocabulary");
   static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<…>");
@@ -45,7 +46,6 @@ class trainer_on {
   using element = typename R::element;
   using optimizer_options = typename PlanType::optimizer_type::options;
   using options = trainer_options<optimizer_options>;
-  using mesh_comm = mesh_communicator<typename R::mesh, Communicator>;
 
   static constexpr std::size_t micro_batches = PlanType::micro_batches;
   static constexpr std::size_t micro_batch_size = PlanType::micro_batch_size;
@@ -55,21 +55,34 @@ class trainer_on {
   static constexpr std::size_t local_sequences = micro_batches * micro_batch_size;
   static constexpr std::size_t local_tokens = local_sequences * context;
 
-  trainer_on(mesh_comm& comm, options const& o) : comm_(&comm), options_(o) {
-    detail::with_stage_kind<R>(partition::stage_of(comm.at()), [&](auto kind) {
-      stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(comm, o.seed, o.trace);
+  /// `rank` is what `run` passes; it must outlive the trainer.
+  template <class Communicator>
+  explicit basic_trainer(mesh_communicator<typename R::mesh, Communicator>& rank, options const& o = {})
+      : at_(rank.at()), options_(o) {
+    detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
+      stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(rank, o.seed, o.trace);
       return 0;
     });
   }
 
+  /// Which of the data ranks this is: ranks with the same number are given the same sequences.
+  [[nodiscard]] std::size_t data_rank() const { return block_of(R::mesh::value, R::token_layout, id_v<batch>, at_); }
+  /// How a step's global batch is dealt out.
+  [[nodiscard]] static constexpr batch_shape shape() { return {PlanType::data_ways, micro_batches, micro_batch_size}; }
   /// The place of local sequence i in the global batch of a step.
   [[nodiscard]] std::size_t global_sequence(std::size_t i) const {
-    std::size_t const block = block_of(R::mesh::value, R::token_layout, id_v<batch>, comm_->at());
-    std::size_t const m = i / micro_batch_size;
-    return (m * PlanType::data_ways + block) * micro_batch_size + i % micro_batch_size;
+    return shape().first_sequence(i / micro_batch_size, data_rank()) + i % micro_batch_size;
   }
 
-  /// One training step at the options' learning rate, or at a given one.
+  /// One training step on a filled batch, or on raw ids; at the options' learning rate, or at a given one.
+  step_result step(token_batch const& b) { return step(b, options_.learning_rate); }
+  step_result step(token_batch const& b, double learning_rate) {
+    return step({b.tokens(0), local_tokens}, {b.targets(0), local_tokens}, learning_rate);
+  }
+  loss_sum evaluate(token_batch const& b) {
+    return evaluate({b.tokens(0), local_tokens}, {b.targets(0), local_tokens});
+  }
+
   step_result step(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) {
     return step(tokens, targets, options_.learning_rate);
   }
@@ -114,7 +127,7 @@ class trainer_on {
     if (!targets.empty()) Backend::check_targets(targets.data(), targets.size(), Model::vocabulary, ignored_target);
   }
 
-  mesh_comm* comm_;
+  coordinates at_;
   options options_;
   std::unique_ptr<stage_interface<R>> stage_;
   std::uint64_t step_ = 0;

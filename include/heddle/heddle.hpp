@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Everything for training on the host with thread ranks: for programs and examples. A library includes what it uses.
+#include <heddle/backend/host.hpp>
+#include <heddle/models/gpt2.hpp>
+#include <heddle/models/llama.hpp>
+#include <heddle/optim/adamw.hpp>
+#include <heddle/pipeline/gpipe.hpp>
+#include <heddle/pipeline/one_f_one_b.hpp>
+#include <heddle/plan/ledger.hpp>
+#include <heddle/plan/plan.hpp>
+#include <heddle/train/corpus.hpp>
+#include <heddle/train/learning_rate.hpp>
+#include <heddle/train/run.hpp>
+#include <heddle/train/sampler.hpp>
+#include <heddle/train/text.hpp>
+#include <heddle/train/token_file.hpp>
+#include <heddle/train/trainer.hpp>
+
+namespace heddle {
+
+/// Trains `Model` under `PlanType` on the host.
+template <class Model, class PlanType>
+using trainer = basic_trainer<Model, PlanType, host_backend>;
+
+/// A plan's constants for a model on the host: `ledger<model, plan>::peak_bytes`.
+template <class Model, class PlanType>
+using ledger = basic_ledger<resolved<Model, PlanType, host_backend>>;
+
+/// The idle share of the pipeline's time.
+template <class Model, class PlanType>
+inline constexpr ratio bubble = ledger<Model, PlanType>::bubble;
+
+}  // namespace heddle
