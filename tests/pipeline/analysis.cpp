@@ -109,6 +109,27 @@ TEST_CASE("the makespan is the longest chain of dependencies, for any costs") {
   compare_makespans<gpipe, 2, 5, 7, 2, 3>();
 }
 
+namespace {
+/// 1F1B whose first stage takes no gradient before it has run all forwards.
+struct slow_to_take {
+  static constexpr void order(std::size_t stage, std::size_t stages, std::size_t m, pl::compute_order& out) {
+    if (stage > 0) return one_f_one_b::order(stage, stages, m, out);
+    for (std::size_t i = 0; i < m; ++i) out.forward(i);
+    for (std::size_t i = 0; i < m; ++i) out.backward(i);
+  }
+};
+}  // namespace
+
+TEST_CASE("a computation waits until its send buffer is free") {
+  constexpr pl::schedule_costs costs{.forward = 4, .backward = 1};
+  auto const last = pl::timeline<slow_to_take, 2, 4, costs>::stage(1);
+  CHECK(last[2].what == pl::action{pl::action_kind::forward, 1, 0});
+  CHECK(last[2].end == 13);
+  // The only slot's gradient of micro-batch 0 is taken when stage 0 has ended its forwards, at 16.
+  CHECK(last[3].what == pl::action{pl::action_kind::backward, 1, 0});
+  CHECK(last[3].start == 16);
+}
+
 TEST_CASE("the timeline of 1F1B with p = 2, m = 2") {
   using line = pl::timeline<one_f_one_b, 2, 2>;
   using enum pl::action_kind;

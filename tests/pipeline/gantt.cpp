@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -70,4 +72,13 @@ TEST_CASE("long charts keep boxes visible and drop the numbers that do not fit")
   CHECK_FALSE(holds(svg, "width=\"0\""));
   std::string const empty = pl::gantt_svg({}, "nothing");
   CHECK(holds(empty, ">idle</text>"));
+}
+
+TEST_CASE("the charts of the reference page are what the library draws") {
+  auto const read = [](std::string const& name) {
+    std::ifstream file(HEDDLE_DOCS_FOLDER "/" + name);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  CHECK(read("schedule-gpipe.svg") == pl::gantt_svg<heddle::gpipe, 4, 8>("gpipe"));
+  CHECK(read("schedule-one-f-one-b.svg") == pl::gantt_svg<heddle::one_f_one_b, 4, 8>("one_f_one_b"));
 }

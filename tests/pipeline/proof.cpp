@@ -180,6 +180,25 @@ static_assert(fault_in<endless> == proof::fault{kind::forward_not_once, 0, 0, 0}
 static_assert(pl::fault_of<beyond_every_number, 1, 1>.kind == kind::out_of_range);
 static_assert(!pl::fault_of<waits_in_a_circle, 1, 3>);
 
+// Transfers alone would let this end: stage 0 takes gradient (0, chunk 1) after F(2, chunk 1), which needs stage 1's
+// F(2, chunk 0); but that stands behind B(1, chunk 1), which writes the buffer that gradient (0, chunk 1) is sent from.
+struct waits_for_a_buffer {
+  static constexpr std::size_t chunks = 2;
+  static constexpr void order(std::size_t stage, std::size_t, std::size_t, pl::compute_order& out) {
+    out.forward(0, 0);
+    out.forward(1, 0);
+    out.forward(0, 1);
+    if (stage == 1) out.backward(0, 1);
+    out.forward(1, 1);
+    if (stage == 1) out.backward(1, 1);
+    out.forward(2, 0);
+    out.forward(2, 1);
+    for (std::size_t m = stage == 1 ? 2 : 0; m < 3; ++m) out.backward(m, 1);
+    for (std::size_t m = 0; m < 3; ++m) out.backward(m, 0);
+  }
+};
+static_assert(fault_in<waits_for_a_buffer> == proof::fault{kind::deadlock, 0, 2, 1});
+
 // A deadlock behind more actions than one link of the simulation runs: 1F1B that turns into a circle at its end.
 struct waits_late {
   static constexpr void order(std::size_t stage, std::size_t, std::size_t m, pl::compute_order& out) {

@@ -70,7 +70,6 @@ struct progress {
 /// without progress means that all stages have ended or wait for each other.
 template <std::size_t Stages>
 constexpr progress<Stages> advance(progress<Stages> p, stage_view const* views, std::size_t budget) {
-  std::size_t idle_sweeps = 0;
   bool back = false;
   while (!p.stuck && budget > 0) {
     std::size_t const budget_before = budget;
@@ -103,8 +102,7 @@ constexpr progress<Stages> advance(progress<Stages> p, stage_view const* views, 
       }
       p.at[s] = i;
     }
-    idle_sweeps = budget == budget_before ? idle_sweeps + 1 : 0;
-    p.stuck = idle_sweeps == 2;
+    p.stuck = budget == budget_before;
     back = !back;
   }
   return p;
