@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "heddle/error.hpp"
+#include <heddle/error.hpp>
 
 /// Reads the reference values beside this header: whole models as an independent framework computes them in fp64.
 /// README.md has the formulas and the format.
