@@ -2,6 +2,7 @@
 #pragma once
 // Everything for training on the host with thread ranks: for programs and examples. A library includes what it uses.
 #include <heddle/backend/host.hpp>
+#include <heddle/backend/host/compile_flags.hpp>
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
 #include <heddle/optim/adamw.hpp>
@@ -9,6 +10,7 @@
 #include <heddle/pipeline/one_f_one_b.hpp>
 #include <heddle/plan/ledger.hpp>
 #include <heddle/plan/plan.hpp>
+#include <heddle/plan/report.hpp>
 #include <heddle/train/corpus.hpp>
 #include <heddle/train/learning_rate.hpp>
 #include <heddle/train/run.hpp>
@@ -16,6 +18,7 @@
 #include <heddle/train/text.hpp>
 #include <heddle/train/token_file.hpp>
 #include <heddle/train/trainer.hpp>
+#include <string>
 
 namespace heddle {
 
@@ -30,5 +33,12 @@ using ledger = basic_ledger<resolved<Model, PlanType, host_backend>>;
 /// The idle share of the pipeline's time.
 template <class Model, class PlanType>
 inline constexpr ratio bubble = ledger<Model, PlanType>::bubble;
+
+/// A plan for a model as text, to print before training: mesh, rules, layouts, memory, traffic, bubble; and a line for
+/// each flag that this program should not have been compiled with.
+template <class Model, class PlanType>
+std::string describe() {
+  return describe_plan<resolved<Model, PlanType, host_backend>>() + describe_host_flags();
+}
 
 }  // namespace heddle
