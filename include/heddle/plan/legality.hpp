@@ -120,7 +120,8 @@ struct module_fault<sequential<M, Ms...>, R, Input> {
 
 /// What keeps a model from running under a plan: a `plan_error<…>`, or void.
 template <class R>
-using fault_of_plan = typename detail::module_fault<typename R::model::module, R, typename R::tokens>::type;
+using fault_of_plan =
+    typename detail::module_fault<typename R::model::module, typename R::modules, typename R::tokens>::type;
 
 /// Complete only if the model can run under the plan.
 template <class R, class Fault = fault_of_plan<R>>

@@ -7,8 +7,29 @@
 
 namespace heddle {
 
-/// A plan together with the model it is for and the backend it runs on: what modules are placed under. The batch
-/// dimension is that of one micro-batch over all data ranks.
+/// What modules are placed under: the part of a plan that they can see. Plans that differ in schedule, accumulation or
+/// optimizer share it, and with it the code of every module.
+template <class Mesh, class Rules, class Element, class Pads, class Tokens, class Backend>
+struct module_plan {
+  using mesh = Mesh;
+  using rules = Rules;
+  using element = Element;
+  using backend = Backend;
+  /// Dimensions of the token ids of one micro-batch over all data ranks: [batch, sequence].
+  using tokens = Tokens;
+
+  /// Token ids and targets are split over the batch's axes only: every rank is given whole sequences.
+  static constexpr layout token_layout = place(mesh::value, rules::value, tokens::value, {1, {{tokens::value.dim[1]}}});
+
+  /// The dimensions with the sizes in which they are stored: padded where the plan asks for it.
+  static constexpr dimension_list stored(dimension_list d) {
+    for (std::size_t k = 0; k < d.rank; ++k)
+      d.dim[k].stored = Pads::stored(d.dim[k], detail::ways_for(mesh::value, rules::value, d.dim[k].name));
+    return d;
+  }
+};
+
+/// A plan together with the model it is for and the backend it runs on.
 template <class Model, class PlanType, class BackendType>
 struct resolved {
   using model = Model;
@@ -18,18 +39,10 @@ struct resolved {
   using rules = typename PlanType::rules;
   using element = typename PlanType::element;
   using batch_dim = dim<batch, PlanType::micro_batch_size * PlanType::data_ways>;
-  using sequence_dim = dim<sequence, Model::context>;
-  using tokens = dims<batch_dim, sequence_dim>;
-
-  /// Token ids and targets are split over the batch's axes only: every rank is given whole sequences.
-  static constexpr layout token_layout = place(mesh::value, rules::value, tokens::value, dims<sequence_dim>::value);
-
-  /// The dimensions with the sizes in which they are stored: padded where the plan asks for it.
-  static constexpr dimension_list stored(dimension_list d) {
-    for (std::size_t k = 0; k < d.rank; ++k)
-      d.dim[k].stored = PlanType::pads::stored(d.dim[k], detail::ways_for(mesh::value, rules::value, d.dim[k].name));
-    return d;
-  }
+  using tokens = dims<batch_dim, dim<sequence, Model::context>>;
+  using modules = module_plan<mesh, rules, element, typename PlanType::pads, tokens, backend>;
+  static constexpr layout token_layout = modules::token_layout;
+  static constexpr dimension_list stored(dimension_list const& d) { return modules::stored(d); }
 };
 
 }  // namespace heddle

@@ -151,11 +151,12 @@ struct stage_partition {
  private:
   template <stage_kind Kind, bool First>
   struct placed_stage {
-    using type = placed<module<Kind>, R, typename R::tokens>;
+    using type = placed<module<Kind>, typename R::modules, typename R::tokens>;
   };
   template <stage_kind Kind>
   struct placed_stage<Kind, false> {
-    using type = placed<module<Kind>, R, typename placed_stage<stage_kind::first, true>::type::output>;
+    using type =
+        placed<module<Kind>, typename R::modules, typename placed_stage<stage_kind::first, true>::type::output>;
   };
 
  public:

@@ -17,13 +17,14 @@ inline constexpr std::int32_t ignored_target = -100;
 
 /// What modules see of the run while they execute: the backend, who this rank is, the random key, the targets of the
 /// micro-batch, and communication asked for by redistribution or by dimension.
-template <class R, class Communicator>
+template <class ModulePlan, class Communicator>
 class step_context {
  public:
-  using backend = typename R::backend;
-  using element = typename R::element;
+  using backend = typename ModulePlan::backend;
+  using element = typename ModulePlan::element;
 
-  explicit step_context(mesh_communicator<typename R::mesh, Communicator>& comm) : comm_(&comm) {}
+  step_context(mesh_communicator<typename ModulePlan::mesh, Communicator>& comm, std::size_t micro_batches)
+      : comm_(&comm), micro_batches_(micro_batches) {}
 
   [[nodiscard]] coordinates const& at() const { return comm_->at(); }
   [[nodiscard]] bool training() const { return training_; }
@@ -40,8 +41,8 @@ class step_context {
   [[nodiscard]] heddle::index_map index_map(dimension_list const& dims, layout const& l) const {
     dimension_list step_dims = dims;
     std::size_t const k = dims.index_of(id_v<batch>);
-    if (k < dims.rank) step_dims.dim[k].size *= R::plan::micro_batches;
-    heddle::index_map map = local_index_map(R::mesh::value, dims, l, at(), step_dims);
+    if (k < dims.rank) step_dims.dim[k].size *= micro_batches_;
+    heddle::index_map map = local_index_map(ModulePlan::mesh::value, dims, l, at(), step_dims);
     if (k < dims.rank) map.origin += micro_batch_ * dims.dim[k].size * map.stride[k];
     return map;
   }
@@ -66,7 +67,8 @@ class step_context {
 
  private:
   static constexpr std::size_t max_sites = 1U << 16;
-  mesh_communicator<typename R::mesh, Communicator>* comm_;
+  mesh_communicator<typename ModulePlan::mesh, Communicator>* comm_;
+  std::size_t micro_batches_;
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;
   std::size_t micro_batch_ = 0;

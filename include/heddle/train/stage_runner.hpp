@@ -66,6 +66,7 @@ class stage_interface {
   [[nodiscard]] virtual parameter_view<element> parameter(std::size_t n) = 0;
   [[nodiscard]] virtual std::array<element*, R::plan::optimizer_type::slots> optimizer_state(std::size_t n) = 0;
   [[nodiscard]] virtual memory_table allocated() const = 0;
+  [[nodiscard]] virtual traffic_table sent() const = 0;
 };
 
 /// The specialised code of one stage kind: arenas, forward and backward of a micro-batch, the schedule's interpreter,
@@ -91,7 +92,7 @@ class stage_runner final : public stage_interface<R> {
 
   stage_runner(mesh_comm& comm, std::uint64_t seed, trace_recorder* trace)
       : comm_(&comm),
-        context_(comm),
+        context_(comm, R::plan::micro_batches),
         trace_(trace),
         stage_index_(partition::stage_of(comm.at())),
         in_flight_(table::peak_in_flight(stage_index_)),
@@ -145,8 +146,8 @@ class stage_runner final : public stage_interface<R> {
     context_.begin_step(0, 0, false);
     context_.begin_micro_batch(0, targets_at(0));
     if constexpr (memory::is_last) {
-      using head = placed<typename detail::without_last<typename partition::template module<Kind>>::type, R,
-                          typename stage::input>;
+      using head = placed<typename detail::without_last<typename partition::template module<Kind>>::type,
+                          typename R::modules, typename stage::input>;
       using vocabulary_dims = typename head::output;
       constexpr dimension_list d = R::stored(vocabulary_dims::value);
       constexpr layout gathered = restrict_to(head::output_layout, dims<typename R::batch_dim>::value);
@@ -188,6 +189,16 @@ class stage_runner final : public stage_interface<R> {
   [[nodiscard]] memory_table allocated() const override {
     return {
         {value_.bytes(), gradient_.bytes(), state_.bytes(), activations_.bytes(), scratch_.bytes(), tokens_.bytes()}};
+  }
+  [[nodiscard]] traffic_table sent() const override {
+    traffic_table t{};
+    auto const add = [&](std::size_t axis, comm::communication_counters const& counted) {
+      for (std::size_t k = 0; k < comm::operation_count; ++k)
+        t.add(axis, static_cast<comm::operation>(k), counted.of[k].calls, counted.of[k].bytes_sent);
+    };
+    for (std::size_t a = 0; a < mesh.axes; ++a) add(a, comm_->along(a).counters());
+    if (ends_) add(partition::axis, ends_->counters());
+    return t;
   }
 
  private:
@@ -404,7 +415,7 @@ class stage_runner final : public stage_interface<R> {
   }
 
   mesh_comm* comm_;
-  step_context<R, Communicator> context_;
+  step_context<typename R::modules, Communicator> context_;
   trace_recorder* trace_;
   std::size_t stage_index_;
   std::size_t in_flight_;

@@ -110,7 +110,10 @@ class basic_trainer {
 
   /// Steps taken.
   [[nodiscard]] std::uint64_t steps() const { return step_; }
+  /// Bytes that this rank holds, by category: equal to the plan's constants.
   [[nodiscard]] memory_table allocated() const { return stage_->allocated(); }
+  /// What this rank has sent since its communicators were made, as they counted it.
+  [[nodiscard]] traffic_table sent() const { return stage_->sent(); }
 
   /// This rank's parameters, one by one.
   [[nodiscard]] std::size_t parameter_count() const { return stage_->parameter_count(); }
