@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heddle/backend/host/lanes.hpp"
+
 namespace heddle::host {
 
 namespace detail {
@@ -17,15 +19,17 @@ struct rotary_shape {
   static constexpr std::size_t half = HeadDim / 2;
 };
 
-/// Rotates the pairs (i, i + half) of one row by the angles whose cosines and (times `sign`) sines are given.
+/// Rotates the pairs (i, i + half) of one row by the angles whose cosines and (times `sign`) sines are given. In
+/// written-out vectors, tail included, so that a row's bits do not depend on which rows a rank holds beside it.
 template <std::size_t HeadDim, class T>
-[[gnu::always_inline]] inline void rotate_row(T* x, T const* cosine, T const* sine, T sign) {
+inline void rotate_row(T* x, T const* cosine, T const* sine, T sign) {
   constexpr std::size_t half = rotary_shape<HeadDim>::half;
-  for (std::size_t i = 0; i < half; ++i) {
-    T const a = x[i], b = x[i + half], s = sign * sine[i];
-    x[i] = a * cosine[i] - b * s;
-    x[i + half] = b * cosine[i] + a * s;
-  }
+  for_each_group<T>(half, [=](std::size_t i, auto count) {
+    lanes<T> const a = load(x + i, count), b = load(x + half + i, count);
+    lanes<T> const c = load(cosine + i, count), s = load(sine + i, count) * sign;
+    store(x + i, a * c - b * s, count);
+    store(x + half + i, b * c + a * s, count);
+  });
 }
 
 }  // namespace detail
