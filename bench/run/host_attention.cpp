@@ -8,9 +8,9 @@
 #include <heddle/backend/host/rotary.hpp>
 
 #include <Eigen/Core>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <vector>
 
 namespace {
@@ -19,13 +19,12 @@ using heddle::host::attentions;
 
 template <class Work>
 double seconds(Work work) {
-  using clock = std::chrono::steady_clock;
   double best = 1e9;
-  auto const begin = clock::now();
-  for (int run = 0; run < 5 || (run < 1000 && clock::now() - begin < std::chrono::milliseconds(300)); ++run) {
-    auto const before = clock::now();
+  std::clock_t const begin = std::clock();
+  for (int run = 0; run < 5 || (run < 1000 && std::clock() - begin < CLOCKS_PER_SEC / 3); ++run) {
+    std::clock_t const before = std::clock();
     work();
-    best = std::fmin(best, std::chrono::duration<double>(clock::now() - before).count());
+    best = std::fmin(best, static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC);
   }
   return best;
 }
