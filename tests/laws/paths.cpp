@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "laws/paths.hpp"
+
+#include <doctest/doctest.h>
+
+#include <heddle/layout/names.hpp>
+
+using namespace heddle;
+using namespace heddle::laws;
+
+namespace {
+
+using mesh_2 = mesh<axis<dp, 2>>;
+using mesh_4 = mesh<axis<tp, 4>>;
+using mesh_2_2 = mesh<axis<dp, 2>, axis<tp, 2>>;
+using mesh_2_3 = mesh<axis<dp, 2>, axis<tp, 3>>;
+using mesh_2_2_2 = mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>;
+using mesh_2_3_1 = mesh<axis<dp, 2>, axis<pp, 3>, axis<tp, 1>>;
+using mesh_2_3_2 = mesh<axis<dp, 2>, axis<pp, 3>, axis<tp, 2>>;
+
+using one = dims<dim<embed, 24>>;
+using two = dims<dim<batch, 24>, dim<embed, 48>>;
+using three = dims<dim<batch, 12>, dim<sequence, 24>, dim<embed, 36>>;
+// The embedding width cannot be shared by 4, nor by 3.
+using indivisible = dims<dim<batch, 12>, dim<embed, 10>>;
+
+static_assert(every_layout(mesh_2::value, one::value).count == 3);
+static_assert(every_layout(mesh_2_2::value, two::value).count == 18);
+static_assert(every_layout(mesh_2_2_2::value, two::value).count == 92);
+static_assert(every_layout(mesh_2_2_2::value, three::value).count == 176);
+
+// One and two axes: every pair, by the compiler.
+static_assert(for_all_pairs<path_laws, on<mesh<>, two>>);
+static_assert(for_all_pairs<path_laws, on<mesh_2, three>>);
+static_assert(for_all_pairs<path_laws, on<mesh_4, two>>);
+static_assert(for_all_pairs<path_laws, on<mesh_4, indivisible>>);
+static_assert(for_all_pairs<path_laws, on<mesh_2_2, one>>);
+static_assert(for_all_pairs<path_laws, on<mesh_2_2, two>>);
+static_assert(for_all_pairs<path_laws, on<mesh_2_3, two>>);
+static_assert(for_all_pairs<path_laws, on<mesh_2_3, indivisible>>);
+// Three axes and one dimension: all six orders of significance.
+static_assert(for_all_pairs<path_laws, on<mesh_2_2_2, one>>);
+
+}  // namespace
+
+// The pairs of three axes and two or three dimensions are thousands: the same functions, run.
+TEST_CASE("path laws hold for all pairs of layouts on three axes") {
+  CHECK(failing_rows<path_laws, on<mesh_2_2_2, two>>() == 0);
+  CHECK(failing_rows<path_laws, on<mesh_2_3_1, two>>() == 0);
+  CHECK(failing_rows<path_laws, on<mesh_2_3_2, indivisible>>() == 0);
+  CHECK(failing_rows<path_laws, on<mesh_2_2_2, three>>() == 0);
+}
+
+TEST_CASE("no path on two axes is cheaper than the one found") {
+  CHECK(paths_are_cheapest<on<mesh_2_2, one>>());
+  CHECK(paths_are_cheapest<on<mesh_2_2, two>>());
+  CHECK(paths_are_cheapest<on<mesh_2_3, two>>());
+  CHECK(paths_are_cheapest<on<mesh_2_2, three>>());
+  CHECK(paths_are_cheapest<on<mesh_2_3, indivisible>>());
+}
