@@ -19,9 +19,9 @@ using concatenation_t = typename concatenation<A, B>::type;
 
 template <class D, std::size_t From, class Indices>
 struct dims_slice;
-template <class... Ds, std::size_t From, std::size_t... I>
-struct dims_slice<dims<Ds...>, From, std::index_sequence<I...>> {
-  using type = dims<std::tuple_element_t<From + I, std::tuple<Ds...>>...>;
+template <class... Ds, std::size_t From, std::size_t... Index>
+struct dims_slice<dims<Ds...>, From, std::index_sequence<Index...>> {
+  using type = dims<std::tuple_element_t<From + Index, std::tuple<Ds...>>...>;
 };
 /// The first N dimensions.
 template <class D, std::size_t N>

@@ -121,8 +121,8 @@ struct placed<sequential<Modules...>, Plan, Input> {
   using element = typename Plan::element;
   using children = typename detail::placed_chain<Plan, Input, Modules...>::types;
   static constexpr std::size_t count = sizeof...(Modules);
-  template <std::size_t I>
-  using child = std::tuple_element_t<I, children>;
+  template <std::size_t Index>
+  using child = std::tuple_element_t<Index, children>;
   using first = child<0>;
   using last = child<count - 1>;
   using input = Input;
@@ -137,9 +137,9 @@ struct placed<sequential<Modules...>, Plan, Input> {
     return {slot<element>(local_size(Plan::mesh::value, Plan::stored(Child::output::value), Child::output_layout)),
             Child::needs_input, Child::needs_output, Child::in_place, Child::identity_cotangent};
   }
-  template <std::size_t... I>
-  static constexpr std::array<detail::child_facts, count> all_facts(std::index_sequence<I...>) {
-    return {facts_of<child<I>>()...};
+  template <std::size_t... Index>
+  static constexpr std::array<detail::child_facts, count> all_facts(std::index_sequence<Index...>) {
+    return {facts_of<child<Index>>()...};
   }
   static constexpr std::array<detail::child_facts, count> facts = all_facts(indices{});
   static constexpr detail::value_plan<count> values = detail::plan_values(facts);
@@ -150,26 +150,27 @@ struct placed<sequential<Modules...>, Plan, Input> {
     std::array<std::size_t, count + 1> uses{}, saved{}, sites{};
     std::size_t forward_scratch = 0, backward_scratch = 0;
   };
-  template <std::size_t... I>
-  static constexpr shares all_shares(std::index_sequence<I...>) {
+  template <std::size_t... Index>
+  static constexpr shares all_shares(std::index_sequence<Index...>) {
     shares s{};
     s.saved[0] = values.saved;
-    ((s.uses[I + 1] = s.uses[I] + child<I>::uses.size(), s.saved[I + 1] = s.saved[I] + child<I>::saved,
-      s.sites[I + 1] = s.sites[I] + child<I>::sites,
-      s.forward_scratch = detail::larger(s.forward_scratch, child<I>::forward_scratch),
-      s.backward_scratch = detail::larger(s.backward_scratch, child<I>::backward_scratch)),
+    ((s.uses[Index + 1] = s.uses[Index] + child<Index>::uses.size(),
+      s.saved[Index + 1] = s.saved[Index] + child<Index>::saved,
+      s.sites[Index + 1] = s.sites[Index] + child<Index>::sites,
+      s.forward_scratch = detail::larger(s.forward_scratch, child<Index>::forward_scratch),
+      s.backward_scratch = detail::larger(s.backward_scratch, child<Index>::backward_scratch)),
      ...);
     return s;
   }
   static constexpr shares share = all_shares(indices{});
-  template <std::size_t... I>
-  static constexpr auto all_uses(std::index_sequence<I...>) {
-    std::array<parameter_use, (child<I>::uses.size() + ...)> all{};
+  template <std::size_t... Index>
+  static constexpr auto all_uses(std::index_sequence<Index...>) {
+    std::array<parameter_use, (child<Index>::uses.size() + ...)> all{};
     std::size_t n = 0;
     auto const append = [&](auto const& some) {
       for (auto const& u : some) all[n++] = u;
     };
-    (append(child<I>::uses), ...);
+    (append(child<Index>::uses), ...);
     return all;
   }
 
@@ -184,11 +185,11 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;
   static constexpr std::size_t backward_scratch = cotangents.scratch + share.backward_scratch;
 
-  /// Where in the saved memory the input of child I stands; only for inputs that are saved.
-  template <std::size_t I>
-  static constexpr std::size_t saved_value = values.offset[I];
-  template <std::size_t I>
-  static constexpr bool is_saved = values.where[I] == detail::value_plan<count>::place::saved;
+  /// Where in the saved memory the input of child Index stands; only for inputs that are saved.
+  template <std::size_t Index>
+  static constexpr std::size_t saved_value = values.offset[Index];
+  template <std::size_t Index>
+  static constexpr bool is_saved = values.where[Index] == detail::value_plan<count>::place::saved;
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
@@ -203,73 +204,74 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr void count_backward(traffic_table& t, coordinates const& at) { count_all<false>(t, at, indices{}); }
 
  private:
-  template <std::size_t I>
+  template <std::size_t Index>
   static frame<element> frame_of(frame<element> f, std::size_t own_scratch) {
-    f.parameter += share.uses[I];
-    f.gradient += share.uses[I];
-    f.saved += share.saved[I];
+    f.parameter += share.uses[Index];
+    f.gradient += share.uses[Index];
+    f.saved += share.saved[Index];
     f.scratch += own_scratch;
-    f.site += share.sites[I];
+    f.site += share.sites[Index];
     return f;
   }
-  /// Value I >= 1; value 0 may be of another type and is passed as it is.
-  template <std::size_t I>
+  /// Value Index >= 1; value 0 may be of another type and is passed as it is.
+  template <std::size_t Index>
   static element* value_at(frame<element> const& f, element* y) {
-    constexpr auto where = values.where[I];
+    constexpr auto where = values.where[Index];
     if constexpr (where == detail::value_plan<count>::place::caller)
       return y;
     else if constexpr (where == detail::value_plan<count>::place::saved)
-      return f.saved + values.offset[I];
+      return f.saved + values.offset[Index];
     else
-      return f.scratch + values.offset[I];
+      return f.scratch + values.offset[Index];
   }
-  template <std::size_t I>
+  template <std::size_t Index>
   static element const* cotangent_at(frame<element> const& f, element const* dy) {
-    if constexpr (cotangents.where[I] == detail::value_plan<count>::place::caller)
+    if constexpr (cotangents.where[Index] == detail::value_plan<count>::place::caller)
       return dy;
     else
-      return f.scratch + cotangents.offset[I];
+      return f.scratch + cotangents.offset[Index];
   }
 
-  template <class Context, class X, std::size_t... I>
-  static void forward_all(Context& c, frame<element> const& f, X const* x, element* y, std::index_sequence<I...>) {
-    (forward_one<I>(c, f, x, y), ...);
+  template <class Context, class X, std::size_t... Index>
+  static void forward_all(Context& c, frame<element> const& f, X const* x, element* y, std::index_sequence<Index...>) {
+    (forward_one<Index>(c, f, x, y), ...);
   }
-  template <std::size_t I, class Context, class X>
+  template <std::size_t Index, class Context, class X>
   static void forward_one(Context& c, frame<element> const& f, X const* x, element* y) {
-    element* const to = value_at<I + 1>(f, y);
-    if constexpr (I == 0)
+    element* const to = value_at<Index + 1>(f, y);
+    if constexpr (Index == 0)
       child<0>::forward(c, frame_of<0>(f, values.scratch), x, to);
     else
-      child<I>::forward(c, frame_of<I>(f, values.scratch), static_cast<element const*>(value_at<I>(f, y)), to);
+      child<Index>::forward(c, frame_of<Index>(f, values.scratch), static_cast<element const*>(value_at<Index>(f, y)),
+                            to);
   }
 
-  template <class Context, class X, std::size_t... I>
+  template <class Context, class X, std::size_t... Index>
   static void backward_all(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
-                           element* dx, std::index_sequence<I...>) {
-    (backward_one<count - 1 - I>(c, f, x, y, dy, dx), ...);
+                           element* dx, std::index_sequence<Index...>) {
+    (backward_one<count - 1 - Index>(c, f, x, y, dy, dx), ...);
   }
-  template <std::size_t I, class Context, class X>
+  template <std::size_t Index, class Context, class X>
   static void backward_one(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                            element* dx) {
     // Values in scratch are gone, and nobody asks for them: only saved ones, and the caller's, are read again.
-    element const* const y_here = value_at<I + 1>(f, const_cast<element*>(y));
-    element const* const dy_here = cotangent_at<I + 1>(f, dy);
-    auto const child_frame = frame_of<I>(f, cotangents.scratch);
-    if constexpr (I == 0) {
+    element const* const y_here = value_at<Index + 1>(f, const_cast<element*>(y));
+    element const* const dy_here = cotangent_at<Index + 1>(f, dy);
+    auto const child_frame = frame_of<Index>(f, cotangents.scratch);
+    if constexpr (Index == 0) {
       child<0>::backward(c, child_frame, x, y_here, dy_here, dx);
     } else {
-      element const* const x_here = value_at<I>(f, const_cast<element*>(y));
-      child<I>::backward(c, child_frame, x_here, y_here, dy_here, const_cast<element*>(cotangent_at<I>(f, dy)));
+      element const* const x_here = value_at<Index>(f, const_cast<element*>(y));
+      child<Index>::backward(c, child_frame, x_here, y_here, dy_here, const_cast<element*>(cotangent_at<Index>(f, dy)));
     }
   }
 
-  template <bool Forward, std::size_t... I>
-  static constexpr void count_all(traffic_table& t, coordinates const& at, std::index_sequence<I...>) {
+  template <bool Forward, std::size_t... Index>
+  static constexpr void count_all(traffic_table& t, coordinates const& at, std::index_sequence<Index...>) {
     if constexpr (Forward)
-      (child<I>::count_forward(t, at), ...);
+      (child<Index>::count_forward(t, at), ...);
     else
-      (child<count - 1 - I>::count_backward(t, at), ...);
+      (child<count - 1 - Index>::count_backward(t, at), ...);
   }
 };
 

@@ -41,9 +41,9 @@ struct repeat_dim<named<N, M>> : repeat_dim<M> {};
 
 template <class Tuple, std::size_t From, class Indices>
 struct sequential_slice;
-template <class Tuple, std::size_t From, std::size_t... I>
-struct sequential_slice<Tuple, From, std::index_sequence<I...>> {
-  using type = sequential<std::tuple_element_t<From + I, Tuple>...>;
+template <class Tuple, std::size_t From, std::size_t... Index>
+struct sequential_slice<Tuple, From, std::index_sequence<Index...>> {
+  using type = sequential<std::tuple_element_t<From + Index, Tuple>...>;
 };
 
 /// A model's module cut at its one top-level repeated block.

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <heddle/plan/stage_memory.hpp>
+#include <heddle/tensor/traffic.hpp>
+#include <span>
+
+namespace heddle {
+
+/// What a step needs besides its tokens.
+template <class OptimizerOptions>
+struct step_facts {
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;  ///< counts from 0
+  double learning_rate = 0;
+  double clip = 0;  ///< bound of the global gradient norm; 0 means none
+  OptimizerOptions optimizer{};
+};
+
+/// A sum over counted tokens with its count, as every rank knows them after a step or an evaluation.
+struct loss_sum {
+  double sum = 0;
+  double count = 0;
+  /// The mean; 0 where nothing was counted.
+  [[nodiscard]] double mean() const { return count > 0 ? sum / count : 0; }
+};
+
+/// What every rank knows after a step.
+struct step_result {
+  loss_sum loss;
+  double gradient_norm = 0;  ///< before clipping
+};
+
+/// This rank's part of a parameter, for inspection.
+template <class T>
+struct parameter_view {
+  parameter_entry const* entry = nullptr;
+  T* value = nullptr;
+  T* gradient = nullptr;
+  bool owned = true;  ///< false for the second copy of a parameter shared by two stages
+};
+
+/// A rank's part of a training run, whatever its stage: the one point where a rank dispatches on its stage.
+template <class R>
+class stage_interface {
+ public:
+  using element = typename R::element;
+  using options = typename R::plan::optimizer_type::options;
+  virtual ~stage_interface() = default;
+  virtual step_result step(std::int32_t const* tokens, std::int32_t const* targets,
+                           step_facts<options> const& facts) = 0;
+  virtual loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) = 0;
+  virtual void logits(std::int32_t const* tokens, std::span<element> out) = 0;
+  [[nodiscard]] virtual std::size_t parameter_count() const = 0;
+  [[nodiscard]] virtual parameter_view<element> parameter(std::size_t n) = 0;
+  [[nodiscard]] virtual std::array<element*, R::plan::optimizer_type::slots> optimizer_state(std::size_t n) = 0;
+  [[nodiscard]] virtual memory_table allocated() const = 0;
+  [[nodiscard]] virtual traffic_table sent() const = 0;
+};
+
+}  // namespace heddle
