@@ -3,7 +3,7 @@
 """Checks that headers can be included by anyone, in any order, from any number of files.
 
 check_headers.py alone INCLUDE -- COMPILER ARGUMENTS...    each header compiles as the only include of a file, and twice
-check_headers.py names INCLUDE -- COMPILER ARGUMENTS...    no header uses a name that a system's or toolkit's macro takes
+check_headers.py names INCLUDE                             no header uses a name that a system's or toolkit's macro takes
 check_headers.py link INCLUDE [NVCC] -- COMPILER ...       two files that include everything, in opposite orders, link
                                                            (with NVCC: two more through it), so nothing lacks `inline`
 """
@@ -13,13 +13,14 @@ import subprocess
 import sys
 import tempfile
 
+from check_layers import blank
+
 # Folders whose headers a .cu file must be able to include.
 CUDA_FOLDERS = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "plan", "models")
 # Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
 # <rpcndr.h>: any of them may be on when a user's file reaches our headers.
 TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERFLOW HUGE linux unix small hyper
 None Bool Status Success True False""".split()
-EXTERNAL = re.compile(r"^\s*#\s*include\s*[<\"]((?!heddle/)[^>\"]+)[>\"]", re.MULTILINE)
 
 
 def headers(include):
@@ -46,17 +47,13 @@ def alone(include, command):
     return red
 
 
-def names(include, command):
-    every = headers(include)
-    external = sorted({found for name in every for found in EXTERNAL.findall((include / name).read_text())})
-    poison = "".join(f"#undef {name}\n#define {name} @ {name}_is_a_macro_elsewhere @\n" for name in TAKEN_NAMES)
-    run = compile_text([*command, f"-I{include}", "-fsyntax-only", "-x", "c++", "-"],
-                       includes(external) + poison + includes(every))
-    if run.returncode == 0:
-        return []
-    taken = "stray" in run.stderr or "is_a_macro_elsewhere" in run.stderr
-    what = "a name is a macro elsewhere; choose another" if taken else "the headers do not compile together"
-    return [f"{what}:\n{run.stderr}"]
+def names(include):
+    taken, red = re.compile(rf"\b({'|'.join(TAKEN_NAMES)})\b"), {}
+    for name in headers(include):
+        for number, line in enumerate(blank((include / name).read_text()).splitlines(), 1):
+            for found in taken.findall(line):
+                red.setdefault((name, found), number)
+    return [f"{name}:{number}: '{found}' is a macro elsewhere; choose another name" for (name, found), number in red.items()]
 
 
 def link(include, nvcc, command):
@@ -83,14 +80,17 @@ def link(include, nvcc, command):
 
 
 def main(arguments):
-    if "--" not in arguments or arguments.index("--") < 2 or arguments[0] not in ("alone", "names", "link"):
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    kind, options, command = arguments[0] if arguments else "", arguments[1:at], arguments[at + 1:]
+    if kind not in ("alone", "names", "link") or not options or (kind != "names") != bool(command):
         sys.exit(__doc__)
-    at = arguments.index("--")
-    kind, include, command = arguments[0], pathlib.Path(arguments[1]).resolve(), arguments[at + 1:]
-    if kind == "link":
-        red = link(include, arguments[2] if at == 3 else None, command)
+    include = pathlib.Path(options[0]).resolve()
+    if kind == "names":
+        red = names(include)
+    elif kind == "alone":
+        red = alone(include, command)
     else:
-        red = {"alone": alone, "names": names}[kind](include, command)
+        red = link(include, options[1] if len(options) > 1 else None, command)
     if red:
         sys.exit("\n".join(red))
 

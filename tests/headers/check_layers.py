@@ -39,7 +39,8 @@ BANNED = [
     (set(LAYERS), re.compile(r"^(nlohmann/|CLI/|doctest/)"), "is for examples, tools and tests"),
 ]
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
-COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+COMMENT_OR_TEXT = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|R"(?P<end>\w*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 AXIS = re.compile(r"\b(dp|tp|pp|ep|cp)\b")
 COLLECTIVE = re.compile(r"\b(all_reduce|all_gather|reduce_scatter|all_to_all|broadcast|barrier|send|receive)\s*[(<]")
 

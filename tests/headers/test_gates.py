@@ -20,6 +20,7 @@ TRIALS = [
     ("a missing guard", "alone", "layout/a.hpp", SOUND.replace("#pragma once\n", ""), "does not compile alone"),
     ("a warning", "alone", "layout/a.hpp", SOUND.replace("return 2 * n", "int m = 0; return 2 * n"), "does not compile alone"),
     ("a macro's name", "names", "layout/a.hpp", SOUND.replace("twice", "major"), "is a macro elsewhere"),
+    ("a macro's name in a comment", "names", "layout/a.hpp", SOUND + "// the major part\n", None),
     ("a missing inline", "link", "layout/a.hpp", SOUND.replace("inline ", ""), "make it inline"),
     ("an upward include", "layers", "layout/a.hpp", SOUND + "#include <heddle/comm/b.hpp>\n", "must not include"),
     ("a backend in nn", "layers", "nn/a.hpp", SOUND + "#include <heddle/backend/host/b.hpp>\n", "must not include"),
@@ -44,7 +45,8 @@ def main(check_headers, check_layers, command):
             header = pathlib.Path(include) / "heddle" / name
             header.parent.mkdir(parents=True)
             header.write_text(text)
-            call = [check_layers, include] if gate == "layers" else [check_headers, gate, include, "--", *command]
+            call = [check_layers, include] if gate == "layers" else [check_headers, gate, include]
+            call += ["--", *command] if gate in ("alone", "link") else []
             run = subprocess.run([sys.executable, *call], capture_output=True, text=True)
         if not (run.returncode == 0 if reason is None else run.returncode == 1 and reason in run.stderr):
             red.append(f"{gate}: planted {planted}; expected: {reason or 'pass'}; got {run.returncode}:\n{run.stderr}")
