@@ -266,3 +266,23 @@ TEST_CASE("two host threads of each rank use their own groups for 1000 rounds (N
   });
   CHECK(wrong == 0);
 }
+
+TEST_CASE("the example of the reference page") {
+  watchdog const guard;
+  std::atomic<int> right{0};
+  // [communicate]
+  run_threads(4, [&](thread_communicator& world) {
+    // ranks 0 1 | 2 3 hold parts of one layer; ranks 0 2 | 1 3 hold copies
+    thread_communicator tensor = world.split(world.rank() / 2, world.rank(), "tp");
+    thread_communicator data = world.split(world.rank() % 2, world.rank(), "dp");
+
+    std::vector<float> gradient(1000, 1.0f), activation(64, 2.0f);
+    thread_handle reduced = data.all_reduce_async(std::span(gradient));  // runs beside what follows
+    tensor.all_reduce(std::span(activation));
+    reduced.wait();  // until here `gradient` is not ours
+
+    if (gradient[0] == 2.0f && activation[0] == 4.0f) ++right;
+  });
+  // [/communicate]
+  CHECK(right == 4);
+}
