@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <heddle/backend/host.hpp>
+
+namespace bench {
+
+/// The primitives of a step, as rows of the table.
+enum class primitive : std::size_t {
+  product,
+  attention,
+  attention_backward,
+  norm,
+  norm_backward,
+  activation,
+  activation_backward,
+  bias_and_sums,
+  embedding,
+  cross_entropy,
+  dropout,
+  rotary,
+  gradient_norm,
+  optimizer,
+  count
+};
+inline constexpr char const* primitive_names[] = {
+    "product",       "attention", "attention backward", "norm",    "norm backward", "activation",    "activation bw",
+    "bias and sums", "embedding", "cross-entropy",      "dropout", "rotary",        "gradient norm", "optimizer"};
+
+/// What one rank (a thread) spent.
+struct spent {
+  std::array<double, static_cast<std::size_t>(primitive::count)> seconds{};
+  std::array<double, static_cast<std::size_t>(primitive::count)> flop{};
+};
+inline thread_local spent mine;
+
+class stopwatch {
+ public:
+  explicit stopwatch(primitive what, double flop = 0) : what_(static_cast<std::size_t>(what)) {
+    mine.flop[what_] += flop;
+  }
+  stopwatch(stopwatch const&) = delete;
+  stopwatch& operator=(stopwatch const&) = delete;
+  ~stopwatch() {
+    mine.seconds[what_] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::size_t what_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+/// The host backend with a stopwatch around each primitive: any model under any plan can be profiled by naming this
+/// backend instead.
+struct timed_backend : heddle::host_backend {
+  using base = heddle::host_backend;
+
+  template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
+  static void product(T const* a, T const* b, T* c) {
+    stopwatch const time(primitive::product, 2.0 * M * N * K);
+    base::product<M, N, K, A, B>(a, b, c);
+  }
+  template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
+  static void product_accumulate(T const* a, T const* b, T* c) {
+    stopwatch const time(primitive::product, 2.0 * M * N * K);
+    base::product_accumulate<M, N, K, A, B>(a, b, c);
+  }
+  // Causal attention does two products of Sequence²/2 forward, five backward.
+  template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
+            class... P>
+  static void attention(P... p) {
+    stopwatch const time(primitive::attention, 2.0 * Batch * KvHeads * Group * Sequence * Sequence * HeadDim);
+    base::attention<Batch, Sequence, KvHeads, Group, HeadDim>(p...);
+  }
+  template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
+            class... P>
+  static void attention_backward(P... p) {
+    stopwatch const time(primitive::attention_backward, 5.0 * Batch * KvHeads * Group * Sequence * Sequence * HeadDim);
+    base::attention_backward<Batch, Sequence, KvHeads, Group, HeadDim>(p...);
+  }
+  template <std::size_t Rows, std::size_t Width, class T>
+  static void layer_norm(T const* x, T const* gamma, T const* beta, T epsilon, T* y, T* mean, T* rstd) {
+    stopwatch const time(primitive::norm);
+    base::layer_norm<Rows, Width>(x, gamma, beta, epsilon, y, mean, rstd);
+  }
+  template <std::size_t Rows, std::size_t Width, class T>
+  static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy, T* dx,
+                                  T* dgamma, T* dbeta) {
+    stopwatch const time(primitive::norm_backward);
+    base::layer_norm_backward<Rows, Width>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+  }
+  template <std::size_t Rows, std::size_t Width, class... P>
+  static void rms_norm(P... p) {
+    stopwatch const time(primitive::norm);
+    base::rms_norm<Rows, Width>(p...);
+  }
+  template <std::size_t Rows, std::size_t Width, class... P>
+  static void rms_norm_backward(P... p) {
+    stopwatch const time(primitive::norm_backward);
+    base::rms_norm_backward<Rows, Width>(p...);
+  }
+  template <heddle::activation_kind Kind, std::size_t N, class... P>
+  static void activation(P... p) {
+    stopwatch const time(primitive::activation);
+    base::activation<Kind, N>(p...);
+  }
+  template <heddle::activation_kind Kind, std::size_t N, class... P>
+  static void activation_backward(P... p) {
+    stopwatch const time(primitive::activation_backward);
+    base::activation_backward<Kind, N>(p...);
+  }
+  template <heddle::activation_kind Kind, std::size_t Rows, std::size_t Width, class... P>
+  static void gated(P... p) {
+    stopwatch const time(primitive::activation);
+    base::gated<Kind, Rows, Width>(p...);
+  }
+  template <heddle::activation_kind Kind, std::size_t Rows, std::size_t Width, class... P>
+  static void gated_backward(P... p) {
+    stopwatch const time(primitive::activation_backward);
+    base::gated_backward<Kind, Rows, Width>(p...);
+  }
+  template <std::size_t Rows, std::size_t Width, class... P>
+  static void add_bias(P... p) {
+    stopwatch const time(primitive::bias_and_sums);
+    base::add_bias<Rows, Width>(p...);
+  }
+  template <std::size_t Rows, std::size_t Width, class... P>
+  static void bias_gradient(P... p) {
+    stopwatch const time(primitive::bias_and_sums);
+    base::bias_gradient<Rows, Width>(p...);
+  }
+  template <std::size_t N, class... P>
+  static void add_to(P... p) {
+    stopwatch const time(primitive::bias_and_sums);
+    base::add_to<N>(p...);
+  }
+  template <std::size_t N, class... P>
+  static void copy(P... p) {
+    stopwatch const time(primitive::bias_and_sums);
+    base::copy<N>(p...);
+  }
+  template <std::size_t Rows, std::size_t Vocab, std::size_t Width, class... P>
+  static void embedding(P... p) {
+    stopwatch const time(primitive::embedding);
+    base::embedding<Rows, Vocab, Width>(p...);
+  }
+  template <std::size_t Rows, std::size_t Vocab, std::size_t Width, class... P>
+  static void embedding_backward(P... p) {
+    stopwatch const time(primitive::embedding);
+    base::embedding_backward<Rows, Vocab, Width>(p...);
+  }
+  template <std::size_t Rows, std::size_t Vocab, class... P>
+  static void cross_entropy_max(P... p) {
+    stopwatch const time(primitive::cross_entropy);
+    base::cross_entropy_max<Rows, Vocab>(p...);
+  }
+  template <std::size_t Rows, std::size_t Vocab, class... P>
+  static void cross_entropy_sum(P... p) {
+    stopwatch const time(primitive::cross_entropy);
+    base::cross_entropy_sum<Rows, Vocab>(p...);
+  }
+  template <std::size_t Rows, std::size_t Vocab, class... P>
+  static void cross_entropy_backward(P... p) {
+    stopwatch const time(primitive::cross_entropy);
+    base::cross_entropy_backward<Rows, Vocab>(p...);
+  }
+  template <class T>
+  static void dropout(T const* x, T* y, heddle::index_map const& map, heddle::random_key const& key, double p) {
+    stopwatch const time(primitive::dropout);
+    base::dropout(x, y, map, key, p);
+  }
+  template <std::size_t... Sizes, class... P>
+  static void rotary(P... p) {
+    stopwatch const time(primitive::rotary);
+    base::rotary<Sizes...>(p...);
+  }
+  template <std::size_t... Sizes, class... P>
+  static void rotary_backward(P... p) {
+    stopwatch const time(primitive::rotary);
+    base::rotary_backward<Sizes...>(p...);
+  }
+  template <class T>
+  static double sum_of_squares(T const* x, std::size_t n) {
+    stopwatch const time(primitive::gradient_norm);
+    return base::sum_of_squares(x, n);
+  }
+  template <class T>
+  static void adamw(T* w, T const* g, T* m, T* v, std::size_t n, heddle::adamw_coefficients const& c) {
+    stopwatch const time(primitive::optimizer);
+    base::adamw(w, g, m, v, n, c);
+  }
+};
+
+}  // namespace bench

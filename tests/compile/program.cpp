@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program whose compilation is measured: `tiny` under a 3D plan, with sizes that check_compile.py varies.
+#include <cstdio>
+#include <heddle/heddle.hpp>
+#include <vector>
+
+#ifndef LAYERS
+#define LAYERS 4
+#endif
+#ifndef MICRO_BATCHES
+#define MICRO_BATCHES 4
+#endif
+#ifndef DATA_RANKS
+#define DATA_RANKS 2
+#endif
+
+namespace hd = heddle;
+
+using model = hd::gpt2<hd::gpt2_config{
+    .vocabulary = 65, .context = 64, .layers = LAYERS, .heads = 4, .width = 128, .biased = false}>;
+struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, DATA_RANKS>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>,
+                       hd::micro_batch<1>, hd::accumulate<MICRO_BATCHES>, hd::pipeline<hd::one_f_one_b>> {};
+static_assert(hd::ledger<model, plan>::peak_bytes < 80 * hd::GiB);
+
+int main() {
+  hd::run<plan>(hd::threads, [](auto& rank) {
+    hd::trainer<model, plan> trainer{rank, {.seed = 1, .learning_rate = 1e-3, .clip = 1.0}};
+    std::vector<std::int32_t> tokens(trainer.local_tokens, 1), targets(trainer.local_tokens, 2);
+    auto const result = trainer.step(tokens, targets);
+    if (rank.rank() == 0) std::printf("loss %.4f\n", result.loss.mean());
+  });
+}
