@@ -35,8 +35,11 @@ struct cross_entropy : primitive {
     static constexpr std::size_t rows = Place::input_size / columns;
     static constexpr unsigned axes = Place::template axes_of<typename Vocab::name>();
     static constexpr std::size_t saved = rows;
-    // maximum, sum, target logit
-    static constexpr std::size_t target_slots = (rows * sizeof(std::int32_t) + sizeof(T) - 1) / sizeof(T);
+    // Targets of this op's tokens, and what redistributing them needs.
+    static constexpr std::size_t target_slots =
+        ((rows + redistribution_scratch(Place::mesh, Place::token_path)) * sizeof(std::int32_t) + sizeof(T) - 1) /
+        sizeof(T);
+    // Maximum, sum and target logit of each row, then the targets.
     static constexpr std::size_t forward_scratch = 3 * rows + target_slots;
     static constexpr std::size_t backward_scratch = target_slots;
 
@@ -76,7 +79,7 @@ struct cross_entropy : primitive {
         return c.targets();
       } else {
         auto* const mine = reinterpret_cast<std::int32_t*>(room);
-        c.redistribute(Place::token_path, c.targets(), mine, static_cast<std::int32_t*>(nullptr));
+        c.redistribute(Place::token_path, c.targets(), mine, mine + rows);
         return mine;
       }
     }
