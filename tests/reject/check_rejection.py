@@ -14,13 +14,14 @@ import sys
 SECTION = re.compile(r"^\s*#\s*(?:if|elif)\s+defined\s*\(?\s*(REJECT_\w+)\s*\)?\s*(.*)$")
 EXPECT = re.compile(r"^//\s*expect:\s*(\S.*)$")
 SHOWS = re.compile(r"^\s*//\s*shows:\s*(\S.*)$")
+ERRORS = re.compile(r"^\s*//\s*errors: at most (\d+)\s*$")
 MENTION = re.compile(r"\bREJECT_\w+")
 DIAGNOSTIC = re.compile(r"\b(?:fatal )?error\b")
 ALSO_NVCC = re.compile(r"^//\s*also: nvcc\s*$", re.MULTILINE)
 
 
 def sections(path):
-    """{case: (text of the first error, texts that must be seen anywhere)}"""
+    """{case: [text of the first error, texts that must be seen anywhere, most errors or None]}"""
     found, current = {}, None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         section = SECTION.match(line)
@@ -31,13 +32,17 @@ def sections(path):
                 sys.exit(f"{path}:{number}: '{case}' has no text; end the line with '// expect: ' and the message")
             if case in found:
                 sys.exit(f"{path}:{number}: '{case}' stands twice; give each case its own name")
-            current = found.setdefault(case, (expected.group(1).strip(), []))
+            current = found.setdefault(case, [expected.group(1).strip(), [], None])
         elif MENTION.search(line):
             sys.exit(f"{path}:{number}: a case must open with '#if defined(REJECT_…)' or '#elif defined(REJECT_…)'")
         elif SHOWS.match(line):
             if current is None:
                 sys.exit(f"{path}:{number}: 'shows:' belongs under the #if or #elif of a case")
             current[1].append(SHOWS.match(line).group(1).strip())
+        elif ERRORS.match(line):
+            if current is None:
+                sys.exit(f"{path}:{number}: 'errors:' belongs under the #if or #elif of a case")
+            current[2] = int(ERRORS.match(line).group(1))
     if not found:
         sys.exit(f"{path}: holds no case; see README.md beside it, or move the file")
     return found
@@ -64,13 +69,17 @@ def check(path, case, command):
         return
     if run.returncode == 0:
         sys.exit(f"{path}: '{case}' must be refused, and compiles")
-    expected, shown = every[case]
-    first = next((line for line in output.splitlines() if DIAGNOSTIC.search(line)), "")
+    expected, shown, most = every[case]
+    errors = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
+    first = errors[0] if errors else ""
     if "internal compiler error" in output or expected not in first:
         sys.exit(f"{output}\n{path}: '{case}' is refused for another reason.\n  expected: {expected}\n  first error: {first}")
     for text in shown:
         if text not in output:
             sys.exit(f"{output}\n{path}: '{case}' is refused, but the message does not show: {text}")
+    count = sum("error:" in line for line in errors)
+    if most is not None and count > most:
+        sys.exit(f"{output}\n{path}: '{case}' is refused with {count} errors, and must be with at most {most}")
     print(first)
 
 

@@ -49,7 +49,7 @@ constexpr dimension_list union_of(dimension_list a, dimension_list const& b) {
 template <class Name, std::size_t Size>
 struct dim {
   static_assert(DimName<Name>,
-                "dim<Name, Size>: 'Name' must be a dimension name; derive a tag from dim_name<\"…\"> and use that");
+                "dim<Name, Size>: 'Name' must be a dimension name; derive a tag from dim_name<\"...\"> and use that");
   using name = Name;
   static constexpr std::size_t size = Size;
   static constexpr dimension value = {id_v<Name>, Name::name, Size, Size};

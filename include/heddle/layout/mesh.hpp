@@ -66,7 +66,7 @@ struct mesh_value {
 template <class Name, std::size_t Size>
 struct axis {
   static_assert(AxisName<Name>,
-                "axis<Name, Size>: 'Name' must be an axis name; derive a tag from axis_name<\"…\"> and use that");
+                "axis<Name, Size>: 'Name' must be an axis name; derive a tag from axis_name<\"...\"> and use that");
   static_assert(Size > 0, "axis<Name, Size>: 'Size' must be at least 1; leave the axis out or give it a size");
   using name = Name;
   static constexpr std::size_t size = Size;

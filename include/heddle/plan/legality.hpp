@@ -2,39 +2,13 @@
 #pragma once
 #include <cstddef>
 #include <heddle/nn/residual.hpp>
+#include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/stages.hpp>
 #include <type_traits>
 
 namespace heddle {
 
-// The vocabulary of a plan's faults. A model and a plan that do not fit together are reported once, at the top, as a
-// use of an incomplete `plan_error<…>` whose arguments say what is wrong and what would do.
-
-/// A dimension and its size.
-template <class Name, std::size_t Size>
-struct size_of;
-/// The rule it breaks: the ranks that would share it.
-template <std::size_t Ways>
-struct must_be_a_multiple_of;
-/// The nearest sizes that work.
-template <std::size_t... Sizes>
-struct use_a_size_of;
-/// The other remedy.
-template <class Name>
-struct or_pad_or_shard_another_dimension_than;
-/// Never defined.
-template <class What, class Rule, class Remedy, class Otherwise>
-struct plan_error;
-
 namespace detail {
-
-/// The first sizes below and above that divide.
-template <std::size_t Size, std::size_t Ways>
-using nearest_sizes =
-    std::conditional_t<(Size < Ways), use_a_size_of<Ways>, use_a_size_of<Size / Ways * Ways, (Size / Ways + 1) * Ways>>;
-
-template <class First, class Second>
-using first_fault = std::conditional_t<std::is_void_v<First>, Second, First>;
 
 /// The fault of one dimension under a layout, or void.
 template <class R, class D, std::size_t Ways, std::size_t Stored>
@@ -123,12 +97,8 @@ template <class R>
 using fault_of_plan =
     typename detail::module_fault<typename R::model::module, typename R::modules, typename R::tokens>::type;
 
-/// Complete only if the model can run under the plan.
-template <class R, class Fault = fault_of_plan<R>>
-struct legal {
-  static constexpr std::size_t fault = sizeof(Fault);
-};
+/// Can be instantiated only if the model can run under the plan.
 template <class R>
-struct legal<R, void> {};
+struct legal : detail::without_fault<fault_of_plan<R>> {};
 
 }  // namespace heddle

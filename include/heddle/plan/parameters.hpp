@@ -25,6 +25,34 @@ struct parameter_entry {
   redistribution reduction{};
 };
 
+namespace detail {
+
+/// A name as a template argument, for messages.
+template <std::size_t Length>
+constexpr fixed_string<Length + 1> as_fixed_string(parameter_name const& name) {
+  char text[Length + 1]{};
+  for (std::size_t i = 0; i < Length; ++i) text[i] = name.text[i];
+  return fixed_string<Length + 1>(text);
+}
+
+template <fixed_string Name, bool Once>
+struct declared_once {
+  static_assert(
+      Once,
+      "model: parameter 'Name' must be declared once; wrap one of the two modules in named<\"...\", ...>, or give "
+      "both the same tie to share one parameter");
+  static constexpr bool value = true;
+};
+template <fixed_string Name, bool Alike>
+struct tied_alike {
+  static_assert(Alike,
+                "model: all uses of the tied parameter 'Name' must agree in dimensions, start and layouts; declare "
+                "them alike, and let the rules place both uses alike");
+  static constexpr bool value = true;
+};
+
+}  // namespace detail
+
 /// A stage's parameters, in order of first use: the layout of its parameter, gradient and optimizer arenas.
 ///
 /// The rest layout of parameter, gradient and state is a choice beside the compute layout. Here it is the compute
@@ -40,10 +68,16 @@ struct stage_parameters {
     std::array<std::size_t, use_count> of_use{};
     std::size_t count = 0;
     std::size_t elements = 0;
-    bool ties_agree = true;
-    bool names_differ = true;
+    std::size_t repeated = use_count;  ///< the first use whose name is taken
+    std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
   static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
+  static constexpr bool same_dimensions(dimension_list const& a, dimension_list const& b) {
+    bool same = a.rank == b.rank;
+    for (std::size_t k = 0; same && k < a.rank; ++k)
+      same = a.dim[k].name == b.dim[k].name && a.dim[k].size == b.dim[k].size && a.dim[k].stored == b.dim[k].stored;
+    return same;
+  }
   static constexpr table build() {
     table t{};
     for (std::size_t k = 0; k < use_count; ++k) {
@@ -53,9 +87,10 @@ struct stage_parameters {
       t.of_use[k] = n;
       if (n < t.count) {
         parameter_entry const& e = t.entry[n];
-        t.names_differ = t.names_differ && u.tie != 0;
-        t.ties_agree = t.ties_agree && e.compute == u.compute && e.gradient == u.gradient && e.init == u.init &&
-                       local_size(R::mesh::value, u.dims, u.compute) == e.size;
+        bool const alike = same_dimensions(e.dims, u.dims) && e.compute == u.compute && e.gradient == u.gradient &&
+                           e.init == u.init && e.decays == u.decays;
+        if (u.tie == 0 && t.repeated == use_count) t.repeated = k;
+        if (u.tie != 0 && !alike && t.unlike == use_count) t.unlike = k;
         continue;
       }
       parameter_entry& e = t.entry[t.count++];
@@ -77,14 +112,13 @@ struct stage_parameters {
     return t;
   }
   static constexpr table built = build();
+  static constexpr parameter_name name_of_use(std::size_t k) {
+    return k < use_count ? stage::uses[k].name : parameter_name{};
+  }
+  static constexpr parameter_name repeated = name_of_use(built.repeated), unlike = name_of_use(built.unlike);
   static_assert(
-      built.names_differ,
-      "stage_parameters: parameter names must differ within a model; wrap one of the two modules in named<\"…\", "
-      "…>, or give both the same tie to share one parameter");
-  static_assert(
-      built.ties_agree,
-      "stage_parameters: all uses of a tied parameter must agree in dimensions, start and layouts; declare them "
-      "alike, and let the rules place both uses alike");
+      detail::declared_once<detail::as_fixed_string<repeated.length>(repeated), built.repeated == use_count>::value);
+  static_assert(detail::tied_alike<detail::as_fixed_string<unlike.length>(unlike), built.unlike == use_count>::value);
 
  public:
   static constexpr std::size_t count = built.count;

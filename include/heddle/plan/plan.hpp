@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <heddle/optim/adamw.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>
+#include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/policies.hpp>
 #include <type_traits>
 
@@ -24,6 +25,7 @@ struct known_policy {
       kind_of<Policy> != policy_kind::none,
       "plan<Policies...>: 'Policy' must be a policy (mesh, rules, sequence_parallel, micro_batch, global_batch, "
       "accumulate, pipeline, precision, optimizer, padding); remove it or wrap it in one of these");
+  static_assert(sizeof(Policy) > 0);  // a policy's own sentences, even where nothing reads its value
   static constexpr bool value = kind_of<Policy> != policy_kind::none;
 };
 
@@ -101,7 +103,7 @@ struct axis_in_rules {
   }();
   static_assert(
       value,
-      "plan<Policies...>: each axis of the mesh must be used by a rule; write rules<…> with a shard<dimension, "
+      "plan<Policies...>: each axis of the mesh must be used by a rule; write rules<...> with a shard<dimension, "
       "axis> for the axis named here, or remove it from the mesh");
 };
 template <class Mesh, class Rules>
@@ -120,18 +122,13 @@ inline constexpr bool binds_layers = [] {
   return false;
 }();
 
-/// Sequences per micro-batch and data rank, given or derived from the global batch.
-template <bool Derived, std::size_t GlobalBatch, std::size_t MicroBatch, std::size_t DataRanks,
-          std::size_t MicroBatches>
-struct batch_sizes {
-  static_assert(
-      !Derived || GlobalBatch % (DataRanks * MicroBatches) == 0,
-      "plan<Policies...>: 'global_batch' must be a multiple of data ranks times accumulated micro-batches; change "
-      "global_batch, accumulate or the mesh to sizes that divide");
-  static constexpr std::size_t value =
-      Derived ? (GlobalBatch / (DataRanks * MicroBatches) > 0 ? GlobalBatch / (DataRanks * MicroBatches) : 1)
-              : MicroBatch;
-};
+/// What is wrong with a global batch, or void.
+template <std::size_t GlobalBatch, std::size_t DataRanks, std::size_t MicroBatches>
+using batch_fault =
+    std::conditional_t<GlobalBatch % (DataRanks * MicroBatches) == 0, void,
+                       plan_error<global_batch<GlobalBatch>, must_be_a_multiple_of<DataRanks * MicroBatches>,
+                                  nearest_sizes<GlobalBatch, DataRanks * MicroBatches>,
+                                  data_ranks_times_micro_batches<DataRanks, MicroBatches>>>;
 
 }  // namespace detail
 
@@ -147,7 +144,7 @@ struct plan {
   static constexpr bool gives_sequence = detail::times_given<policy_kind::sequence_parallel, Policies...> > 0;
   static_assert(
       !(gives_rules && gives_sequence),
-      "plan<Policies...>: 'rules' and 'sequence_parallel' contradict each other; with rules<…>, say it by adding "
+      "plan<Policies...>: 'rules' and 'sequence_parallel' contradict each other; with rules<...>, say it by adding "
       "or leaving out shard<sequence, tp>");
   using sequence_choice = detail::chosen_t<policy_kind::sequence_parallel, sequence_parallel<true>, Policies...>;
   using rules = detail::chosen_t<policy_kind::rules,
@@ -179,9 +176,16 @@ struct plan {
       "plan<Policies...>: 'micro_batch' and 'global_batch' contradict each other; give one, the other follows");
   /// Ranks that share the batch.
   static constexpr std::size_t data_ways = detail::ways_for(mesh::value, rules::value, id_v<batch>);
-  static constexpr std::size_t micro_batch_size = detail::batch_sizes<
-      gives_global_batch, detail::chosen_t<policy_kind::global_batch, global_batch<1>, Policies...>::value,
-      detail::chosen_t<policy_kind::micro_batch, micro_batch<1>, Policies...>::value, data_ways, micro_batches>::value;
+  static constexpr std::size_t given_global_batch =
+      detail::chosen_t<policy_kind::global_batch, global_batch<1>, Policies...>::value;
+  static_assert(
+      std::conditional_t<gives_global_batch,
+                         detail::without_fault<detail::batch_fault<given_global_batch, data_ways, micro_batches>>,
+                         std::true_type>::value);
+  /// Sequences per micro-batch and data rank, given or derived from the global batch.
+  static constexpr std::size_t micro_batch_size =
+      gives_global_batch ? given_global_batch / (data_ways * micro_batches)
+                         : detail::chosen_t<policy_kind::micro_batch, micro_batch<1>, Policies...>::value;
   /// Sequences per step.
   static constexpr std::size_t global_batch_size = micro_batch_size * data_ways * micro_batches;
 };

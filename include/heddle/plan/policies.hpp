@@ -92,6 +92,7 @@ struct pad {
 /// Default `padding<pad<vocab>>`; `padding<>` pads nothing.
 template <class... Pads>
 struct padding {
+  static_assert((true && ... && (Pads::multiple > 0)));  // the sentences of each pad
   /// The padded size of `d` when `ways` ranks may share it; `d.size` if it is not to be padded.
   static constexpr std::size_t stored(dimension const& d, std::size_t ways) {
     std::size_t result = d.size;

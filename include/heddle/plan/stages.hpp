@@ -123,7 +123,7 @@ struct stage_partition {
   }();
   static_assert(
       wanted == 1 || cut::repeats == 1,
-      "stage_partition: a model that is split into pipeline stages must have exactly one repeat<…> at its top "
+      "stage_partition: a model that is split into pipeline stages must have exactly one repeat<...> at its top "
       "level; make its layers one repeat, or take the pipeline axis out of the mesh");
 
  public:

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <type_traits>
+
+namespace heddle {
+
+// The vocabulary of a plan's faults. A model and a plan that do not fit together are reported once, at the top, as a
+// use of an incomplete `plan_error<…>` whose arguments say what is wrong and what would do:
+//   plan_error<size_of<heads, 52>, must_be_a_multiple_of<8>, use_a_size_of<48, 56>, …>
+
+/// A dimension and its size.
+template <class Name, std::size_t Size>
+struct size_of;
+/// The rule it breaks: the ranks that would share it.
+template <std::size_t Ways>
+struct must_be_a_multiple_of;
+/// The nearest sizes that work.
+template <std::size_t... Sizes>
+struct use_a_size_of;
+/// The other remedy.
+template <class Name>
+struct or_pad_or_shard_another_dimension_than;
+/// What the number of ranks in the rule is made of.
+template <std::size_t DataRanks, std::size_t MicroBatches>
+struct data_ranks_times_micro_batches;
+/// Never defined.
+template <class... What>
+struct plan_error;
+
+namespace detail {
+
+/// The first sizes below and above that divide.
+template <std::size_t Size, std::size_t Ways>
+using nearest_sizes =
+    std::conditional_t<(Size < Ways), use_a_size_of<Ways>, use_a_size_of<Size / Ways * Ways, (Size / Ways + 1) * Ways>>;
+
+template <class First, class Second>
+using first_fault = std::conditional_t<std::is_void_v<First>, Second, First>;
+
+/// Refuses to be instantiated with a fault. `value` is true all the same, so that the fault is all there is to read.
+template <class Fault>
+struct without_fault {
+  static_assert(sizeof(Fault) > 0);
+  static constexpr bool value = true;
+};
+template <>
+struct without_fault<void> {
+  static constexpr bool value = true;
+};
+
+}  // namespace detail
+
+}  // namespace heddle
