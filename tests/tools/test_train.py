@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tools/train's program of one small plan, and the script's own refusals: test_train.py PROGRAM ROOT"""
+import csv
+import json
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+PROGRAM, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
+HEADER = "step,tokens,train_loss,validation_loss,gradient_norm,learning_rate,tokens_per_second"
+TEXT = "".join(f"line {n} of {n * n} words, and {n % 7} more\n" for n in range(400))
+STEPS, TOKENS_A_STEP = 12, 12 * 64  # tiny: 12 sequences of 64 tokens
+
+
+def run(*arguments, program=PROGRAM):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=100)
+
+
+class Train(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.at = pathlib.Path(self.folder.name)
+        self.text = self.at / "text.txt"
+        self.text.write_text(TEXT)
+
+    def refused(self, words, *arguments, program=PROGRAM, status=1):
+        """The program, or the script, ends with this status and a message that has all these words."""
+        ended = run(*arguments, program=program)
+        self.assertEqual(ended.returncode, status, ended.stdout + ended.stderr)
+        for word in words:
+            self.assertIn(str(word), ended.stderr)
+
+    def token_file(self, vocabulary=256, tokens=2000, stated=None, width=2, value=1):
+        file = self.at / "tokens.bin"
+        head = struct.pack("<8sIIQQ", b"hdtokens", 1, width, vocabulary, tokens if stated is None else stated)
+        file.write_bytes(head + struct.pack("<H", value) * tokens)
+        return file
+
+    def test_a_run(self):
+        out = self.at / "a" / "b"  # made with its parents
+        ended = run("--data", self.text, "--steps", STEPS, "--eval-every", 5, "--out", out, "--sample", 30, "--lr", "3e-3")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(ended.stderr, "")
+        lines = ended.stdout.splitlines()
+        self.assertRegex(lines[-1], r"^validation loss \d+\.\d{4}$")
+        last = float(lines[-1].split()[-1])
+        for part in ("mesh ", "rules ", "parameters ", "[batch, sequence, embed]", "optimizer state", "the whole validation text"):
+            self.assertIn(part, ended.stdout)
+
+        with open(out / "metrics.csv", newline="") as file:
+            self.assertEqual(file.readline().rstrip("\n"), HEADER)
+            rows = list(csv.DictReader(file, HEADER.split(",")))
+        self.assertEqual([int(row["step"]) for row in rows], list(range(STEPS + 1)))
+        self.assertEqual([int(row["tokens"]) for row in rows],
+                         [TOKENS_A_STEP * min(n + 1, STEPS) for n in range(STEPS + 1)])
+        measured = [int(row["step"]) for row in rows if row["validation_loss"]]
+        self.assertEqual(measured, [0, 5, 10, STEPS])
+        self.assertEqual(rows[-1]["train_loss"], "")
+        losses = [float(row["train_loss"]) for row in rows[:-1]]
+        self.assertAlmostEqual(losses[0], 5.545, delta=0.1)  # ln 256: at first every byte is as likely
+        self.assertLess(losses[-1], losses[0] - 0.5)
+        self.assertAlmostEqual(float(rows[-1]["validation_loss"]), last, delta=6e-5)
+        self.assertLess(last, float(rows[0]["validation_loss"]) - 0.5)
+        # One step of warm-up of 12 steps, then the cosine to a tenth: the peak is at step 1.
+        rates = [float(row["learning_rate"]) for row in rows[:-1]]
+        self.assertAlmostEqual(rates[0], 1.5e-3)
+        self.assertAlmostEqual(rates[1], 3e-3)
+        self.assertTrue(all(a > b for a, b in zip(rates[1:], rates[2:])) and rates[-1] > 3e-4)
+
+        for name in ("loss.svg", "schedule.svg"):
+            self.assertTrue(xml.etree.ElementTree.parse(out / name).getroot().tag.endswith("svg"), name)
+        events = json.loads((out / "trace.json").read_text())["traceEvents"]
+        done = [event["name"] for event in events if event["ph"] == "X"]
+        self.assertEqual(done.count("step"), 4)  # the last four steps
+        self.assertEqual(done.count("forward 2"), 4)
+        self.assertEqual(events[-1]["args"]["events_left_out"], 0)
+
+    def test_runs_repeat(self):
+        def losses(*more):
+            out = self.at / "out"
+            ended = run("--data", self.text, "--steps", 3, "--out", out, "--sample", 20, *more)
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            rows = (out / "metrics.csv").read_text().splitlines()[1:]
+            return [row.split(",")[2:6] for row in rows], ended.stdout.split("trace.json to")[1].split("\n", 1)[1]
+
+        first = losses()
+        self.assertEqual(first, losses())
+        self.assertNotEqual(first[0], losses("--seed", 2)[0])
+        self.assertNotEqual(first[0], losses("--clip", 0.01)[0])
+        self.assertNotEqual(first[0], losses("--beta2", 0.5)[0])
+        self.assertNotEqual(first[0], losses("--weight-decay", 20)[0])
+        self.assertNotEqual(first[0], losses("--warmup", 3)[0])
+
+    def test_several_texts_are_one(self):
+        parts = [self.at / "one", self.at / "two"]
+        parts[0].write_text(TEXT[:5000])
+        parts[1].write_text(TEXT[5000:])
+        lasts = [run(*data, "--steps", 2, "--sample", 0, "--out", self.at).stdout.splitlines()[-1]
+                 for data in (["--data", self.text], ["--data", parts[0], "--data", parts[1]])]
+        self.assertRegex(lasts[0], "^validation loss")
+        self.assertEqual(*lasts)
+
+    def test_a_prepared_file(self):
+        ended = run("--data", self.token_file(), "--steps", 2, "--sample", 5, "--out", self.at)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("2,000 tokens of a vocabulary of 256", ended.stdout)
+
+    def test_data_that_is_refused(self):
+        rest = ("--steps", 1, "--out", self.at)
+        self.refused(["nowhere", "cannot be opened"], "--data", self.at / "nowhere", *rest)
+        self.refused(["not a regular file"], "--data", self.at, *rest)
+        (self.at / "short").write_text("too short")
+        self.refused(["has 9 tokens", "longer text"], "--data", self.at / "short", *rest)
+        bad = self.at / "bad.bin"
+        bad.write_bytes(b"not tokens at all, but long enough for a header")
+        self.refused(["bad.bin", "hdtokens"], "--data", bad, *rest)
+        self.refused(["5000 tokens of 2 bytes"], "--data", self.token_file(stated=5000), *rest)
+        self.refused(["18446744073709551615"], "--data", self.token_file(stated=2**64 - 1), *rest)
+        self.refused(["vocabulary of 50257", "tiny", "256"], "--data", self.token_file(vocabulary=50257), *rest)
+        self.refused(["token number", "is 999"], "--data", self.token_file(value=999), *rest)
+        self.refused([".bin must be given alone"], "--data", self.token_file(), "--data", self.text, *rest)
+
+    def test_options_that_are_refused(self):
+        data = ("--data", self.text, "--out", self.at)
+        self.refused(["--data", "required"], "--steps", 1, status=2)
+        self.refused(["--frobnicate"], *data, "--frobnicate", 1, status=2)
+        self.refused(["--steps", "many"], *data, "--steps", "many", status=2)
+        self.refused(["--beta2", "below 1"], *data, "--beta2", 1, status=2)
+        self.refused(["--lr", "at least 0"], *data, "--lr", -1, status=2)
+        self.refused(["--lr", "nan"], *data, "--lr", "nan", status=2)
+        self.refused(["--warmup", "at most --steps"], *data, "--steps", 5, "--warmup", 6, status=2)
+        self.refused(["--min-lr", "at most --lr"], *data, "--lr", 0.001, "--min-lr", 0.01, status=2)
+        self.refused(["--out", "text.txt"], "--data", self.text, "--out", self.text)
+
+    def test_interrupt(self):
+        out = self.at / "out"
+        program = subprocess.Popen([PROGRAM, "--data", self.text, "--steps", "1000000", "--out", out, "--sample", "0"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (out / "metrics.csv").exists():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        program.send_signal(signal.SIGINT)
+        said, complained = program.communicate(timeout=60)
+        self.assertEqual(program.returncode, 130, complained)
+        self.assertRegex(said.splitlines()[-1], r"^validation loss \d+\.\d{4}$")
+        json.loads((out / "trace.json").read_text())
+        rows = (out / "metrics.csv").read_text().splitlines()
+        self.assertEqual(int(rows[-1].split(",")[0]), len(rows) - 2)
+
+    def test_the_script_refuses(self):
+        script = ROOT / "tools" / "train"
+        self.refused(["there is no 'dp3'", "serial", "dp2-pp2-tp2"], "--plan", "dp3", program=script, status=2)
+        self.refused(["there is no 'large'", "tiny", "gpt2-124m"], "--model=large", program=script, status=2)
+        self.refused(["--frobnicate"], "--frobnicate", 1, program=script, status=2)
+        self.refused(["--steps: needs a value"], "--steps", program=script, status=2)
+
+    def test_the_script_knows_every_option(self):
+        told = run("--help").stdout
+        options = set(re.findall(r"^\s+(--[a-z0-9-]+)", told, re.MULTILINE)) - {"--records", "--help"}
+        self.assertGreater(len(options), 10)
+        script = run("--help", program=ROOT / "tools" / "train").stdout
+        for option in options:
+            self.assertIn(f"  {option} ", script)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]])
