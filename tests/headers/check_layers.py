@@ -29,7 +29,8 @@ LAYERS["plan"] = set(LAYERS) - {"backend/host"}
 LAYERS["train"] = set(LAYERS)
 LAYERS["heddle"] = set(LAYERS)  # the umbrella heddle.hpp
 
-NVCC_PARSES = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "plan", "models")
+# What every .cu file parses; in `plan`, sets of plans are collections for users.
+NVCC_PARSES = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "models")
 # (layers, what their headers must not include, why)
 BANNED = [
     (set(LAYERS) - {"backend/host"}, re.compile(r"^(Eigen/|unsupported/Eigen/)"), "Eigen belongs to backend/host"),
