@@ -70,7 +70,7 @@ struct dims {
 
  private:
   static constexpr bool names_differ() {
-    for (std::size_t k = 0; k < value.rank; ++k)
+    for (std::size_t k = 0; k != value.rank; ++k)
       if (value.index_of(value.dim[k].name) != k) return false;
     return true;
   }

@@ -96,7 +96,7 @@ struct mesh {
 
  private:
   static constexpr bool names_differ() {
-    for (std::size_t a = 0; a < value.axes; ++a)
+    for (std::size_t a = 0; a != value.axes; ++a)
       if (value.index_of(value.axis[a].name) != a) return false;
     return true;
   }

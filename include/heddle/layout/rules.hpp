@@ -39,7 +39,7 @@ struct rules {
 
  private:
   static constexpr bool differ() {
-    for (std::size_t i = 0; i < value.count; ++i)
+    for (std::size_t i = 0; i != value.count; ++i)
       for (std::size_t j = 0; j < i; ++j)
         if (value.rule[i].dim == value.rule[j].dim && value.rule[i].axis == value.rule[j].axis) return false;
     return true;

@@ -70,8 +70,8 @@ struct module_fault {
                   first_fault<typename parameters_fault<R, typename Module::parameters, op>::type,
                               typename dims_fault<R, output, own_layout<R, output>>::type>>;
 };
-template <fixed_string N, class M, class R, class Input>
-struct module_fault<named<N, M>, R, Input> : module_fault<M, R, Input> {};
+template <NamedModule M, class R, class Input>
+struct module_fault<M, R, Input> : module_fault<typename M::named_module, R, Input> {};
 template <class M, class R, class Input>
 struct module_fault<residual<M>, R, Input> : module_fault<M, R, Input> {};
 template <class L, class B, class R, class Input>

@@ -31,7 +31,7 @@ namespace detail {
 template <std::size_t Length>
 constexpr fixed_string<Length + 1> as_fixed_string(parameter_name const& name) {
   char text[Length + 1]{};
-  for (std::size_t i = 0; i < Length; ++i) text[i] = name.text[i];
+  for (std::size_t i = 0; i != Length; ++i) text[i] = name.text[i];
   return fixed_string<Length + 1>(text);
 }
 

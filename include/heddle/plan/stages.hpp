@@ -25,8 +25,8 @@ template <class Module>
 inline constexpr bool is_repeat = false;
 template <class L, class B>
 inline constexpr bool is_repeat<repeat<L, B>> = true;
-template <fixed_string N, class M>
-inline constexpr bool is_repeat<named<N, M>> = is_repeat<M>;
+template <NamedModule M>
+inline constexpr bool is_repeat<M> = is_repeat<typename M::named_module>;
 
 template <class Module>
 struct repeat_dim {
@@ -36,8 +36,8 @@ template <class L, class B>
 struct repeat_dim<repeat<L, B>> {
   using type = L;
 };
-template <fixed_string N, class M>
-struct repeat_dim<named<N, M>> : repeat_dim<M> {};
+template <NamedModule M>
+struct repeat_dim<M> : repeat_dim<typename M::named_module> {};
 
 template <class Tuple, std::size_t From, class Indices>
 struct sequential_slice;

@@ -57,11 +57,11 @@ struct value_walk<placed<Module, R, Input>> {
     f(v);
   }
 };
-template <fixed_string Name, class Module, class R, class Input>
-struct value_walk<placed<named<Name, Module>, R, Input>> {
+template <NamedModule Module, class R, class Input>
+struct value_walk<placed<Module, R, Input>> {
   template <class F>
   static void visit(F& f, std::string const& outer) {
-    value_walk<placed<Module, R, Input>>::visit(f, joined_names(outer, Name.view()));
+    value_walk<placed<typename Module::named_module, R, Input>>::visit(f, joined_names(outer, Module::name));
   }
 };
 template <class Branch, class R, class Input>
