@@ -50,7 +50,7 @@ struct op_place {
   template <class Name>
   static constexpr unsigned axes_of() {
     unsigned set = 0;
-    for (std::size_t a = 0; a < mesh.axes; ++a)
+    for (std::size_t a = 0; a != mesh.axes; ++a)
       if (op.placed.is_split(a) && op.placed.axis[a].dim == id_v<Name>) set |= 1U << a;
     return set;
   }

@@ -40,7 +40,7 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
       for (std::size_t k = 0; k < u.dims.rank; ++k) d.append(u.dims.dim[k]);
       u.dims = d;
       u.stacked = true;
-      for (std::size_t a = 0; a < mesh.axes; ++a)
+      for (std::size_t a = 0; a != mesh.axes; ++a)
         if (layer_layout.is_split(a)) {
           u.compute.axis[a] = layer_layout.axis[a];
           u.gradient.axis[a] = layer_layout.axis[a];

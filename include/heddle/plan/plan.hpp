@@ -88,7 +88,7 @@ constexpr std::size_t ways_for(mesh_value const& mesh, rule_list const& rules, n
   std::size_t ways = 1;
   for (std::size_t r = 0; r < rules.count; ++r) {
     std::size_t const a = mesh.index_of(rules.rule[r].axis);
-    if (rules.rule[r].dim == dim && a < mesh.axes) ways *= mesh.axis[a].size;
+    if (rules.rule[r].dim == dim && a != mesh.axes) ways *= mesh.axis[a].size;
   }
   return ways;
 }
@@ -117,7 +117,7 @@ struct axes_in_rules<mesh<Axes...>, Rules> {
 template <class Rules, class Mesh>
 inline constexpr bool binds_layers = [] {
   for (std::size_t r = 0; r < Rules::value.count; ++r)
-    if (Rules::value.rule[r].dim == id_v<layers> && Mesh::value.index_of(Rules::value.rule[r].axis) < Mesh::value.axes)
+    if (Rules::value.rule[r].dim == id_v<layers> && Mesh::value.index_of(Rules::value.rule[r].axis) != Mesh::value.axes)
       return true;
   return false;
 }();

@@ -152,7 +152,7 @@ struct plan_report {
 
   static std::string parameters() {
     text_table t(9);
-    t.add({"parameter", "layout", "local shape", "gradient is a sum over", "reduced by"});
+    t.add({"parameter", "layout", "local shape", "gradient partial", "reduced by"});
     std::vector<name_id> seen;
     auto const add = [&](auto const& entry, std::size_t count, auto const& is_shared) {
       for (std::size_t n = 0; n < count; ++n) {
@@ -163,10 +163,10 @@ struct plan_report {
         seen.push_back(e.id);
         std::string reduced = describe(mesh, e.reduction);
         std::string pending;
-        for (std::size_t a = 0; a < mesh.axes; ++a)
+        for (std::size_t a = 0; a != mesh.axes; ++a)
           if (e.gradient.is_partial(a)) pending += (pending.empty() ? "" : ", ") + std::string(mesh.axis[a].text);
-        if (is_shared(n)) pending += (pending.empty() ? "" : ", ") + std::string("both its stages");
-        if (is_shared(n)) reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce first and last stage");
+        if (is_shared(n)) pending += (pending.empty() ? "" : ", ") + std::string("both stages");
+        if (is_shared(n)) reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce both stages");
         t.add({std::string(e.name.view()), describe(mesh, e.dims, e.compute), describe_extents(mesh, e.dims, e.compute),
                pending.empty() ? "none" : pending, reduced});
       }
@@ -215,7 +215,7 @@ struct plan_report {
       total.push_back(grouped_digits(c.sent.bytes()));
     }
     t.add(std::move(head));
-    for (std::size_t a = 0; a < mesh.axes; ++a)
+    for (std::size_t a = 0; a != mesh.axes; ++a)
       for (std::size_t k = 0; k < comm::operation_count; ++k) {
         auto const op = static_cast<comm::operation>(k);
         std::vector<std::string> row{std::string(mesh.axis[a].text) + " " + comm::name_of(op), ""};

@@ -44,7 +44,7 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
     return 0;
   });
   unsigned token_axes = 0;
-  for (std::size_t a = 0; a < mesh.axes; ++a) token_axes |= R::token_layout.is_split(a) ? 1U << a : 0U;
+  for (std::size_t a = 0; a != mesh.axes; ++a) token_axes |= R::token_layout.is_split(a) ? 1U << a : 0U;
   count_reduction<double>(t, mesh, at, token_axes, 1);
   count_reduction<double>(t, mesh, at, (1U << mesh.axes) - 1U, step_scalars);
   return t;

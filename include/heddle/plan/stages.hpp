@@ -105,7 +105,7 @@ struct stage_partition {
   }();
   static constexpr std::size_t axes_used = [] {
     std::size_t n = 0;
-    for (std::size_t a = 0; a < mesh.axes; ++a) n += layer_layout.is_split(a);
+    for (std::size_t a = 0; a != mesh.axes; ++a) n += layer_layout.is_split(a);
     return n;
   }();
   static_assert(
@@ -117,7 +117,7 @@ struct stage_partition {
     std::size_t ways = 1;
     for (std::size_t r = 0; r < R::rules::value.count; ++r) {
       std::size_t const a = mesh.index_of(R::rules::value.rule[r].axis);
-      if (R::rules::value.rule[r].dim == id_v<layers> && a < mesh.axes) ways *= mesh.axis[a].size;
+      if (R::rules::value.rule[r].dim == id_v<layers> && a != mesh.axes) ways *= mesh.axis[a].size;
     }
     return ways;
   }();
@@ -130,17 +130,17 @@ struct stage_partition {
   /// The pipeline axis, or `mesh.axes` when nothing splits the layers.
   static constexpr std::size_t axis = [] {
     std::size_t a = 0;
-    while (a < mesh.axes && !layer_layout.is_split(a)) ++a;
+    while (a != mesh.axes && !layer_layout.is_split(a)) ++a;
     return a;
   }();
-  static constexpr std::size_t stages = axis < mesh.axes ? mesh.axis[axis].size : 1;
+  static constexpr std::size_t stages = axis != mesh.axes ? mesh.axis[axis].size : 1;
 
   static constexpr stage_kind kind_of(std::size_t stage) {
     if (stages == 1) return stage_kind::whole;
     if (stage == 0) return stage_kind::first;
     return stage + 1 == stages ? stage_kind::last : stage_kind::middle;
   }
-  static constexpr std::size_t stage_of(coordinates const& at) { return axis < mesh.axes ? at[axis] : 0; }
+  static constexpr std::size_t stage_of(coordinates const& at) { return axis != mesh.axes ? at[axis] : 0; }
   static constexpr bool is_first(stage_kind k) { return k == stage_kind::whole || k == stage_kind::first; }
   static constexpr bool is_last(stage_kind k) { return k == stage_kind::whole || k == stage_kind::last; }
 

@@ -40,7 +40,7 @@ class mesh_communicator {
                   " ranks but the communicator '" + std::string(world.name()) + "' has " +
                   std::to_string(world.size()) + "; start as many ranks as the mesh has");
     at_ = MeshType::value.coordinates_of(world.rank());
-    for (std::size_t a = 0; a < MeshType::value.axes; ++a) {
+    for (std::size_t a = 0; a != MeshType::value.axes; ++a) {
       coordinates base = at_;
       base[a] = 0;
       axis_[a].emplace(world.split(MeshType::value.rank_of(base), at_[a], MeshType::value.axis[a].text));
@@ -66,7 +66,7 @@ class mesh_communicator {
   /// Reduces `data` in place over each axis of the bit set `axes` in turn.
   template <class T>
   void all_reduce(unsigned axes, std::span<T> data, comm::reduction how) {
-    for (std::size_t a = 0; a < MeshType::value.axes; ++a)
+    for (std::size_t a = 0; a != MeshType::value.axes; ++a)
       if ((axes >> a & 1U) != 0) along(a).all_reduce(data, how);
   }
 

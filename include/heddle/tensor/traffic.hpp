@@ -89,7 +89,7 @@ constexpr void count_redistribution(traffic_table& table, mesh_value const& mesh
 template <class T>
 constexpr void count_reduction(traffic_table& table, mesh_value const& mesh, coordinates const& at, unsigned axes,
                                std::size_t count) {
-  for (std::size_t a = 0; a < mesh.axes; ++a)
+  for (std::size_t a = 0; a != mesh.axes; ++a)
     if ((axes >> a & 1U) != 0)
       table.add(a, comm::operation::all_reduce, 1, comm::all_reduce_sent(count, mesh.axis[a].size, at[a]) * sizeof(T));
 }

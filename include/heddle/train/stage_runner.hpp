@@ -146,7 +146,7 @@ class stage_runner final : public stage_interface<R> {
       for (std::size_t k = 0; k < comm::operation_count; ++k)
         t.add(axis, static_cast<comm::operation>(k), counted.of[k].calls, counted.of[k].bytes_sent);
     };
-    for (std::size_t a = 0; a < mesh.axes; ++a) add(a, comm_->along(a).counters());
+    for (std::size_t a = 0; a != mesh.axes; ++a) add(a, comm_->along(a).counters());
     if (ends_) add(partition::axis, ends_->counters());
     return t;
   }
@@ -189,7 +189,7 @@ class stage_runner final : public stage_interface<R> {
     for (std::size_t i = 0; i < memory::token_count; ++i)
       count += tokens_.data()[memory::token_count + i] != ignored_target;
     unsigned axes = 0;
-    for (std::size_t a = 0; a < mesh.axes; ++a) axes |= R::token_layout.is_split(a) ? 1U << a : 0U;
+    for (std::size_t a = 0; a != mesh.axes; ++a) axes |= R::token_layout.is_split(a) ? 1U << a : 0U;
     comm_->all_reduce(axes, std::span<double>(&count, 1), comm::reduction::sum);
     return count;
   }
@@ -197,14 +197,14 @@ class stage_runner final : public stage_interface<R> {
   /// Whether this rank's loss enters the total: it is on the last stage, and the first of those with the same tokens.
   [[nodiscard]] bool owns_loss() const {
     if constexpr (!memory::is_last) return false;
-    for (std::size_t a = 0; a < mesh.axes; ++a)
+    for (std::size_t a = 0; a != mesh.axes; ++a)
       if (a != partition::axis && !stage::output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
     return true;
   }
   /// Whether this rank's part of a gradient enters the global norm: each element is counted once.
   [[nodiscard]] bool owns(std::size_t n) const {
     layout const& l = parameters::entry[n].gradient_rest;
-    for (std::size_t a = 0; a < mesh.axes; ++a)
+    for (std::size_t a = 0; a != mesh.axes; ++a)
       if (a != partition::axis && !l.is_split(a) && comm_->at()[a] != 0) return false;
     return !(Kind == stage_kind::last && shared_parameters<R>::template is_shared<Kind>(n));
   }
