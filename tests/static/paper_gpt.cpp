@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of the GPTs that the papers on large models print: rows ZER-09x, MEG-001..007, PTD-… of
+// shared/paper-values.csv. The counts are the ledger's; nothing is allocated.
+//
+// Left out, with the reason:
+//   MEG-007        BERT: bidirectional, with segment embeddings and a pooler; the library has no such model.
+//   (pipeline_bubble rows are checked in tests/pipeline; MEG-013..019 in megatron.cpp.)
+#include <doctest/doctest.h>
+
+#include "paper.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+template <std::size_t L, std::size_t H, std::size_t A, std::size_t V, std::size_t S>
+constexpr std::size_t count = parameters_of<gpt<L, H, A, V, S>>;
+
+// PTD-001: eq. 2 leaves out the final norm's 2h, and nothing else.
+template <std::size_t L, std::size_t H, std::size_t A, std::size_t V, std::size_t S>
+constexpr bool by_equation_2 = count<L, H, A, V, S> == equation_2(L, H, V, S) + 2 * H;
+static_assert(by_equation_2<1, 8, 2, 16, 4> && by_equation_2<24, 2304, 24, 51200, 2048>);
+
+// PTD-004, 006, 007, 009, 011, 013 (table 1).
+static_assert(within(billions(count<24, 2304, 24, 51200, 2048>), 1.7, 0.051));
+static_assert(within(billions(count<36, 4096, 32, 51200, 2048>), 7.5, 0.051));
+static_assert(within(billions(count<40, 6144, 48, 51200, 2048>), 18.4, 0.051));
+static_assert(within(billions(count<60, 10240, 80, 51200, 2048>), 76.1, 0.051));
+static_assert(within(billions(count<96, 16384, 128, 51200, 2048>), 310.1, 0.051));
+static_assert(within(billions(count<128, 25600, 160, 51200, 2048>), 1008.0, 0.051));
+// PTD-071, 072, 074 (§5.2–5.6). They do not print heads, which change no count.
+static_assert(within(billions(count<32, 20480, 128, 51200, 2048>), 162.2, 0.05));
+static_assert(within(billions(count<32, 3840, 32, 51200, 2048>), 5.9, 0.05));
+static_assert(within(billions(count<80, 12288, 96, 51200, 2048>), 145, 1));
+
+// MEG-001, 003 (table 1), 005 (table 2).
+static_assert(within(billions(count<40, 1536, 16, 51200, 1024>), 1.2, 0.05));
+static_assert(within(billions(count<64, 2304, 24, 51200, 1024>), 4.2, 0.05));
+static_assert(within(millions(count<24, 1024, 16, 51200, 1024>), 355, 1));
+
+// ZER-091, 093, 095, 097, 099 (table 5), which prints layers and width: GPT-2's vocabulary and context.
+static_assert(within_share(billions(count<48, 1600, 16, 50257, 1024>), 1.5, 0.05));
+static_assert(within_share(billions(count<88, 6144, 32, 50257, 1024>), 40, 0.05));
+static_assert(within_share(billions(count<100, 8192, 64, 50257, 1024>), 80, 0.05));
+static_assert(within_share(billions(count<150, 8192, 64, 50257, 1024>), 120, 0.05));
+static_assert(within_share(billions(count<212, 8192, 64, 50257, 1024>), 170, 0.05));
+
+// MEG-009, 011 (§5.1): the vocabulary is padded to a multiple of 128 per rank.
+static_assert(padded_size(50257, 8, 128) == 51200);
+static_assert(padded_size(50257, 2, 128) == 50432);
+// … and what is stored is the padded size, while parameters count what has a meaning.
+template <std::size_t Ranks>
+struct megatron_padding : plan<mesh<axis<tp, Ranks>>, padding<pad<vocab, 128>>> {};
+template <std::size_t Ranks>
+using stored = basic_ledger<on<gpt<2, 1024, 16, 50257, 1024>, megatron_padding<Ranks>>>;
+static_assert(entry_of<on<gpt<2, 1024, 16, 50257, 1024>, megatron_padding<8>>>("wte.weight").size == 51200 / 8 * 1024);
+static_assert(entry_of<on<gpt<2, 1024, 16, 50257, 1024>, megatron_padding<2>>>("wte.weight").size == 50432 / 2 * 1024);
+static_assert(stored<8>::parameters == count<2, 1024, 16, 50257, 1024>);
+
+}  // namespace
+
+TEST_CASE("equation 2 holds for every depth and width of a grid") {
+  CHECK(by_equation_2<1, 16, 4, 65, 8>);
+  CHECK(by_equation_2<3, 16, 4, 65, 8>);
+  CHECK(by_equation_2<3, 48, 4, 65, 8>);
+}
