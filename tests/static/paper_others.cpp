@@ -7,7 +7,7 @@
 //   NPT-010, 021, 023      losses after hours on a GPU, or of downloaded checkpoints.
 //   NPT-011                a training run of 2000 steps: the example that trains it states its loss.
 //   NPT-017, 019           sizes of data sets: tests of the data tools; BPE needs a tokenizer that is not here.
-//   NPT-025                the loss at the start: needs a run, tests/equivalence has the models.
+//   NPT-025                the loss at the start: in paper_run.cpp.
 #include <doctest/doctest.h>
 
 #include "paper.hpp"

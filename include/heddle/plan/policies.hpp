@@ -94,7 +94,7 @@ template <class... Pads>
 struct padding {
   static_assert((true && ... && (Pads::multiple > 0)));  // the sentences of each pad
   /// The padded size of `d` when `ways` ranks may share it; `d.size` if it is not to be padded.
-  static constexpr std::size_t stored(dimension const& d, std::size_t ways) {
+  static constexpr std::size_t stored(dimension const& d, [[maybe_unused]] std::size_t ways) {
     std::size_t result = d.size;
     ((result = Pads::name == d.name ? padded_size(d.size, ways, Pads::multiple) : result), ...);
     return result;
