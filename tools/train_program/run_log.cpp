@@ -85,9 +85,11 @@ void run_log::stepped(std::uint64_t step, double loss, double gradient_norm, dou
   if (validation_ && validation_step_ == step) row.validation_loss = validation_;
   metrics_.write(row);
   rows_.push_back(row);
+  double const left = seconds_ / static_cast<double>(done_) * static_cast<double>(steps_ - done_);
   if (records_) {
-    std::printf("\x1e%llu %llu %.4f %.0f\n", static_cast<unsigned long long>(done_),
-                static_cast<unsigned long long>(steps_), loss, static_cast<double>(done_) * tokens / seconds_);
+    std::printf("\x1e%llu %llu %.4f %.0f %s\n", static_cast<unsigned long long>(done_),
+                static_cast<unsigned long long>(steps_), loss, static_cast<double>(done_) * tokens / seconds_,
+                duration(left).c_str());
     std::fflush(stdout);
     return;
   }
@@ -95,7 +97,7 @@ void run_log::stepped(std::uint64_t step, double loss, double gradient_norm, dou
   if (step % interval_ != 0 && done_ != steps_ && passed < 10) return;
   double const speed = static_cast<double>(done_ - line_done_) * tokens / passed;
   std::printf("step %-7llu loss %.4f  %s  %s left\n", static_cast<unsigned long long>(step), loss, rate(speed).c_str(),
-              duration(seconds_ / static_cast<double>(done_) * static_cast<double>(steps_ - done_)).c_str());
+              duration(left).c_str());
   std::fflush(stdout);
   line_seconds_ = seconds_;
   line_done_ = done_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <heddle/train/context.hpp>
 #include <heddle/train/sampler.hpp>
+#include <heddle/train/stage_runner.hpp>
 #include <vector>
 
 /// The loss over a text in windows that follow one another, evenly spaced ones where not all are wanted. The last
