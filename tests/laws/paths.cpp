@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <heddle/layout/layout_of.hpp>
 #include <heddle/layout/names.hpp>
 
 using namespace heddle;
@@ -49,6 +50,27 @@ TEST_CASE("path laws hold for all pairs of layouts on three axes") {
   CHECK(failing_rows<path_laws, on<mesh_2_3_1, two>>() == 0);
   CHECK(failing_rows<path_laws, on<mesh_2_3_2, indivisible>>() == 0);
   CHECK(failing_rows<path_laws, on<mesh_2_2_2, three>>() == 0);
+}
+
+TEST_CASE("the plain path leads from every layout to every other") {
+  CHECK(failing_rows<plain_path_is_a_path, on<mesh_2_2, three>>() == 0);
+  CHECK(failing_rows<plain_path_is_a_path, on<mesh_2_2_2, two>>() == 0);
+}
+
+// Five axes at once: more layouts than the search looks at. There is a path all the same.
+TEST_CASE("a redistribution of many axes has a path") {
+  using five = mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>, axis<ep, 2>, axis<cp, 2>>;
+  constexpr dimension_list d = dims<dim<batch, 32>, dim<sequence, 32>, dim<heads, 32>, dim<embed, 32>>::value;
+  constexpr layout from = layout_of<five, split<batch, dp, pp, tp, ep, cp>>::value;
+  constexpr layout to = layout_of<five, split<embed, cp, ep, tp, pp, dp>>::value;
+  redistribution const path = find_redistribution(five::value, d, from, to);
+  CHECK(path.exists);
+  CHECK(ends_in_target::holds(five::value, d, from, to, path));
+  redistribution const back = find_redistribution(five::value, d, to, from);
+  CHECK(ends_in_target::holds(five::value, d, to, from, back));
+  constexpr layout pending = layout_of<five, partial<dp, pp, tp, ep, cp>>::value;
+  redistribution const reduce = find_redistribution(five::value, d, pending, to);
+  CHECK(ends_in_target::holds(five::value, d, pending, to, reduce));
 }
 
 TEST_CASE("no path on two axes is cheaper than the one found") {

@@ -125,6 +125,20 @@ struct has_dual {
   }
 };
 
+/// The path that stands in where the search would take too long is one too, and no cheaper.
+struct plain_path_is_a_path {
+  static constexpr bool holds(mesh_value const& mesh, dimension_list const& dims, layout const& a, layout const& b,
+                              redistribution const& path) {
+    if (!path.exists) return true;
+    redistribution plain{};
+    plain.rank = path.rank;
+    plain.from_size = path.from_size;
+    plain.to_size = path.to_size;
+    detail::plain_path(mesh, dims, a, b, plain);
+    return plain.cost >= path.cost && ends_in_target::holds(mesh, dims, a, b, plain);
+  }
+};
+
 using path_laws = all_of<exists_where_possible, ends_in_target, empty_where_equal, has_dual>;
 
 /// Least costs between all pairs of a set of layouts, by relaxing every single step over and over: an independent way
