@@ -104,6 +104,10 @@ double train(train_options const& o, text_data const& data) {
         end.store(step + 2, std::memory_order_release);
       }
     }
+    if (writes && check.windows() > validation_windows) {
+      std::printf("validating on all %zu windows\n", check.windows());
+      std::fflush(stdout);
+    }
     double const loss = validate(step, check.windows());
     if (writes) {
       final_loss = loss;
