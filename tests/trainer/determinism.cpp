@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run is repeatable bit for bit on the same plan, whatever the threads' timing: two runs, and one whose communication
+// is late.
+#include <heddle/comm/delaying.hpp>
+#include <heddle/heddle.hpp>
+
+#include "comm/watchdog.hpp"
+#include "tiny.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = 16, .dropout = 0.1}>;
+struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>> {};
+using trainer_type = trainer<model, everything>;
+
+/// Everything a rank has after some steps: losses, norms, parameters, gradients.
+using bits = std::vector<std::vector<double>>;
+
+template <class Rank>
+std::vector<double> work(Rank& rank) {
+  trainer_type trainer(rank, {.seed = 5, .learning_rate = 1e-2, .clip = 0.5});
+  std::vector<double> all;
+  for (std::size_t s = 0; s < 3; ++s) {
+    auto const result = step_on(trainer, s, [](std::size_t step, std::size_t g, std::size_t t) {
+      return example{static_cast<std::int32_t>((7 * step + 5 * g + t * t) % 13),
+                     static_cast<std::int32_t>((step + 3 * g + 2 * t) % 13)};
+    });
+    all.push_back(result.loss.sum);
+    all.push_back(result.gradient_norm);
+  }
+  for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
+    auto const p = trainer.parameter(n);
+    all.insert(all.end(), p.value, p.value + p.entry->size);
+    all.insert(all.end(), p.gradient, p.gradient + p.entry->size);
+  }
+  return all;
+}
+bits plain_run() {
+  bits all(8);
+  run<everything>(threads, [&](auto& rank) { all[rank.rank()] = work(rank); });
+  return all;
+}
+bits delayed_run(std::uint64_t seed) {
+  bits all(8);
+  comm::run_threads(8, [&](comm::thread_communicator& world) {
+    comm::delaying<comm::thread_communicator> late(
+        world.split(0, world.rank(), "world"),
+        {.seed = seed, .longest = std::chrono::microseconds(300), .delay_blocking = true});
+    mesh_communicator<everything::mesh, comm::delaying<comm::thread_communicator>> rank(late);
+    all[rank.rank()] = work(rank);
+  });
+  return all;
+}
+}  // namespace
+
+TEST_CASE("two runs of one plan give the same bits on all eight ranks") {
+  auto const first = plain_run();
+  CHECK(first[0].size() > 100);
+  CHECK(plain_run() == first);
+}
+TEST_CASE("late communication changes no bit: no buffer is reused and no result read too early") {
+  watchdog const dog(std::chrono::seconds(60));
+  auto const first = plain_run();
+  CHECK(delayed_run(1) == first);
+  CHECK(delayed_run(2) == first);
+}
