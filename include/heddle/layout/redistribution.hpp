@@ -28,7 +28,9 @@ constexpr redistribution find_redistribution(mesh_value const& mesh, dimension_l
     }
   path.exists = differing == 0;
   if (differing == 0 || (differing == 1 && detail::one_step(mesh, dims, from, to, a, path))) return path;
-  if (differing <= 2 && detail::path_search<96>(mesh, dims, from, to).run(path)) return path;
+  // Two axes and three dimensions make 28 layouts, three axes and three dimensions 176.
+  if (differing <= 2 && detail::path_search<32>(mesh, dims, from, to).run(path)) return path;
+  if (differing <= 3 && detail::path_search<180>(mesh, dims, from, to).run(path)) return path;
   if (!detail::path_search<detail::search_capacity>(mesh, dims, from, to).run(path))
     detail::plain_path(mesh, dims, from, to, path);
   return path;

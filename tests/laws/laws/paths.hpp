@@ -148,7 +148,7 @@ class cheapest_costs {
   static constexpr std::size_t none = ~std::size_t{0};
   static constexpr std::size_t limit = 32;
 
-  constexpr cheapest_costs(mesh_value const& mesh, dimension_list const& dims, layout_set const& all, unsigned moved)
+  cheapest_costs(mesh_value const& mesh, dimension_list const& dims, layout_set const& all, unsigned moved)
       : count_(all.count) {
     for (std::size_t i = 0; i < count_; ++i)
       for (std::size_t j = 0; j < count_; ++j) cost_[i][j] = i == j ? 0 : none;
@@ -160,11 +160,11 @@ class cheapest_costs {
           if (cost_[via][j] != none && cost_[i][via] + cost_[via][j] < cost_[i][j])
             cost_[i][j] = cost_[i][via] + cost_[via][j];
   }
-  [[nodiscard]] constexpr std::size_t operator()(std::size_t i, std::size_t j) const { return cost_[i][j]; }
+  [[nodiscard]] std::size_t operator()(std::size_t i, std::size_t j) const { return cost_[i][j]; }
 
  private:
-  constexpr void add_steps(mesh_value const& mesh, dimension_list const& dims, layout_set const& all, std::size_t i,
-                           unsigned moved) {
+  void add_steps(mesh_value const& mesh, dimension_list const& dims, layout_set const& all, std::size_t i,
+                 unsigned moved) {
     std::size_t const n = local_elements(mesh, dims, all.at[i]);
     for (std::size_t kind = 0; kind < 5; ++kind)
       for (std::size_t a = 0; a < mesh.axes; ++a)
@@ -201,9 +201,9 @@ constexpr unsigned movable(mesh_value const& mesh, layout const& a, layout const
   return moved;
 }
 
-/// On meshes of two axes no path is cheaper than the one found.
+/// On meshes of two axes no path is cheaper than the one found. (Not constexpr: g++ would try to fold it for a minute.)
 template <class Case>
-constexpr bool paths_are_cheapest() {
+bool paths_are_cheapest() {
   static_assert(Case::mesh.axes == 2 && Case::layouts.count <= cheapest_costs::limit);
   cheapest_costs const by[] = {{Case::mesh, Case::dims, Case::layouts, 0},
                                {Case::mesh, Case::dims, Case::layouts, 1},
