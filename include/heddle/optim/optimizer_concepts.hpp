@@ -8,7 +8,7 @@ namespace heddle {
 
 /// What a step tells the optimizer about one parameter.
 struct update_facts {
-  std::size_t step = 1;  ///< counts from 1: the first update is step 1
+  std::size_t step = 1;  ///< counts from 1; one count for all parameters, whatever their gradients have been
   double learning_rate = 0;
   double gradient_scale = 1;  ///< multiplies the gradient first (the clipping factor)
   bool decays = false;        ///< whether weight decay applies to this parameter
