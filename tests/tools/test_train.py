@@ -100,6 +100,15 @@ class Train(unittest.TestCase):
         self.assertNotEqual(first[0], losses("--weight-decay", 20)[0])
         self.assertNotEqual(first[0], losses("--warmup", 3)[0])
 
+    def test_records_for_a_bar(self):
+        ended = run("--data", self.text, "--steps", 3, "--sample", 0, "--out", self.at, "--records")
+        lines = ended.stdout.split("\n")  # splitlines ends lines at U+001E too
+        records = [line[1:].split() for line in lines if line.startswith("\x1e")]
+        self.assertEqual([record[:2] for record in records[:-1]], [["1", "3"], ["2", "3"], ["3", "3"]])
+        self.assertTrue(all(len(record) == 5 for record in records[:-1]))
+        self.assertEqual(records[-1], ["end"])
+        self.assertFalse([line for line in lines if line.startswith("step") and "left" in line])
+
     def test_several_texts_are_one(self):
         parts = [self.at / "one", self.at / "two"]
         parts[0].write_text(TEXT[:5000])

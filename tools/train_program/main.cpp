@@ -104,6 +104,7 @@ double train(train_options const& o, text_data const& data) {
         end.store(step + 2, std::memory_order_release);
       }
     }
+    if (writes) log.trained();
     if (writes && check.windows() > validation_windows) {
       std::printf("validating on all %zu windows\n", check.windows());
       std::fflush(stdout);

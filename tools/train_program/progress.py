@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a train program and draws its steps as a progress bar: progress.py PROGRAM ARGUMENT...
 
-The program is told --records: a line that begins with U+001E is a step (done, all, loss, tokens per second, time left); every
-other line is its ordinary output, which is passed on above the bar. Its exit status becomes ours.
+The program is told --records: a line that begins with U+001E is a step (done, all, loss, tokens per second, time left) or the
+end of all steps, every other line is its ordinary output, which is passed on above the bar. Its exit status becomes ours.
 """
 import signal
 import subprocess
@@ -21,16 +21,17 @@ def main(command):
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     bar = None
     for line in program.stdout:
-        if line.startswith("\x1e"):
+        if line == "\x1eend\n":
+            if bar is not None:
+                bar.close()
+                bar = None
+        elif line.startswith("\x1e"):
             done, steps, loss, speed, left = line[1:].split()
             if bar is None:
                 bar = tqdm(total=int(steps), file=sys.stdout, bar_format=FORMAT, dynamic_ncols=True, mininterval=0.1)
             bar.set_description_str(f"step {done}/{steps}  loss {loss}  {float(speed):,.0f} tokens/s  {left} left",
                                     refresh=False)
             bar.update(int(done) - bar.n)
-            if done == steps:
-                bar.close()
-                bar = None
         elif bar is not None:
             bar.write(line.rstrip("\n"))
         else:

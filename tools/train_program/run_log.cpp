@@ -87,7 +87,7 @@ void run_log::stepped(std::uint64_t step, double loss, double gradient_norm, dou
   rows_.push_back(row);
   double const left = seconds_ / static_cast<double>(done_) * static_cast<double>(steps_ - done_);
   if (records_) {
-    std::printf("\x1e%llu %llu %.4f %.0f %s\n", static_cast<unsigned long long>(done_),
+    std::printf("\036%llu %llu %.4f %.0f %s\n", static_cast<unsigned long long>(done_),
                 static_cast<unsigned long long>(steps_), loss, static_cast<double>(done_) * tokens / seconds_,
                 duration(left).c_str());
     std::fflush(stdout);
@@ -101,6 +101,10 @@ void run_log::stepped(std::uint64_t step, double loss, double gradient_norm, dou
   std::fflush(stdout);
   line_seconds_ = seconds_;
   line_done_ = done_;
+}
+
+void run_log::trained() const {
+  if (records_) std::printf("\036end\n");
 }
 
 void run_log::finish() {

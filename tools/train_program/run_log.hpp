@@ -24,7 +24,9 @@ class run_log {
   void resume() { since_ = clock::now(); }
   /// A training step that has just ended.
   void stepped(std::uint64_t step, double loss, double gradient_norm, double learning_rate);
-  /// Training has ended: writes the last row and loss.svg, and the speed over all steps.
+  /// No step comes any more: a progress bar is done.
+  void trained() const;
+  /// All has ended: writes the last row and loss.svg, and the speed over all steps.
   void finish();
 
   [[nodiscard]] std::string path(char const* name) const { return folder_ + "/" + name; }
