@@ -25,6 +25,12 @@ struct tp_4_unpadded : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<>> {}
 struct embed_over_tp : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::rules<hd::shard<hd::embed, hd::tp>>> {};
 struct pp_4 : hd::plan<hd::mesh<hd::axis<hd::pp, 4>>> {};
 
+struct padded_embed : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::rules<hd::shard<hd::embed, hd::tp>>,
+                               hd::padding<hd::pad<hd::embed>>> {};
+struct padded_layers : hd::plan<hd::mesh<hd::axis<hd::pp, 4>>, hd::padding<hd::pad<hd::layers>>> {};
+struct padded_sequence : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<hd::pad<hd::sequence>>> {};
+struct padded_mlp : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<hd::pad<hd::mlp>>> {};
+
 #if defined(REJECT_HEADS)  // expect: size_of<heddle::heads, 52>, heddle::must_be_a_multiple_of<8>
 // shows: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
 // errors: at most 1
@@ -54,6 +60,16 @@ constexpr auto refused = sizeof(check<with_6_layers, pp_4>);
 // shows: must_be_a_multiple_of<4>, heddle::use_a_size_of<4>
 // errors: at most 1
 constexpr auto refused = sizeof(check<with_2_layers, pp_4>);
+#elif defined(REJECT_PADDED_NORM)        // expect: size_of<heddle::embed, 50>, heddle::must_not_be_padded_to<52>
+// errors: at most 1
+constexpr auto refused = sizeof(check<with_width_50, padded_embed>);
+#elif defined(REJECT_PADDED_LAYERS)      // expect: size_of<heddle::layers, 6>, heddle::must_not_be_padded_to<8>
+// errors: at most 1
+constexpr auto refused = sizeof(check<with_6_layers, padded_layers>);
+#elif defined(REJECT_PADDED_SEQUENCE)    // expect: size_of<heddle::sequence, 18>, heddle::must_not_be_padded_to<20>
+// shows: or_take_it_out_of_padding<heddle::sequence>
+// errors: at most 1
+constexpr auto refused = sizeof(check<with_context_18, padded_sequence>);
 #elif defined(REJECT_GLOBAL_BATCH)       // expect: global_batch<10>, heddle::must_be_a_multiple_of<4>
 // shows: must_be_a_multiple_of<4>, heddle::use_a_size_of<8, 12>
 // shows: data_ranks_times_micro_batches<4, 1>
@@ -67,7 +83,7 @@ struct refused : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<12>, h
 #else
 constexpr auto accepted = sizeof(check<small, tp_8>) + sizeof(check<with_52_heads, tp_4>) +
                           sizeof(check<with_13_tokens, tp_4>) + sizeof(check<small, pp_4>) +
-                          sizeof(check<small, embed_over_tp>);
+                          sizeof(check<small, embed_over_tp>) + sizeof(check<with_mlp_250, padded_mlp>);
 static_assert(accepted > 0);
 struct derived : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<16>, hd::accumulate<4>> {};
 static_assert(derived::micro_batch_size == 2);

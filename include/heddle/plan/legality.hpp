@@ -10,17 +10,25 @@ namespace heddle {
 
 namespace detail {
 
-/// The fault of one dimension under a layout, or void.
-template <class R, class D, std::size_t Ways, std::size_t Stored>
-using dimension_fault = std::conditional_t<
-    Stored % Ways == 0, void,
-    plan_error<size_of<typename D::name, D::size>, must_be_a_multiple_of<Ways>, nearest_sizes<D::size, Ways>,
-               or_pad_or_shard_another_dimension_than<typename D::name>>>;
+/// The fault of one dimension under a layout, or void. Padding is zeros that no result may show: it must not lie along
+/// token positions or layers, nor along a dimension that an op reads as a whole (the mean of a norm would count it).
+template <class D, std::size_t Ways, std::size_t Stored, bool Paddable>
+using dimension_fault =
+    std::conditional_t<!Paddable && Stored != D::size,
+                       plan_error<size_of<typename D::name, D::size>, must_not_be_padded_to<Stored>,
+                                  use_a_size_of<Stored>, or_take_it_out_of_padding<typename D::name>>,
+                       std::conditional_t<Stored % Ways == 0, void,
+                                          plan_error<size_of<typename D::name, D::size>, must_be_a_multiple_of<Ways>,
+                                                     nearest_sizes<D::size, Ways>,
+                                                     or_pad_or_shard_another_dimension_than<typename D::name>>>>;
 
 template <class R, class D, class Placement>
 constexpr std::size_t ways_in = ways_of(R::mesh::value, Placement::value, id_v<typename D::name>);
 template <class R, class D>
 constexpr std::size_t stored_size = R::stored(dims<D>::value).dim[0].stored;
+template <class R, class D, class Placement>
+constexpr bool paddable =
+    !Placement::whole.has(id_v<typename D::name>) && !R::tokens::value.has(id_v<typename D::name>);
 
 template <class R, class Dims, class Placement>
 struct dims_fault;
@@ -30,17 +38,24 @@ struct dims_fault<R, dims<>, Placement> {
 };
 template <class R, class Placement, class D, class... Ds>
 struct dims_fault<R, dims<D, Ds...>, Placement> {
-  using type = first_fault<dimension_fault<R, D, ways_in<R, D, Placement>, stored_size<R, D>>,
+  using type = first_fault<dimension_fault<D, ways_in<R, D, Placement>, stored_size<R, D>, paddable<R, D, Placement>>,
                            typename dims_fault<R, dims<Ds...>, Placement>::type>;
 };
 
-template <class Place>
+template <class Module, class Place>
 struct op_layout {
   static constexpr layout value = Place::op.placed;
+  static constexpr dimension_list whole = Module::whole;
 };
 template <class R, class Dims>
 struct own_layout {
   static constexpr layout value = place(R::mesh::value, R::rules::value, Dims::value);
+  static constexpr dimension_list whole{};
+};
+/// Layers are counted, not stored.
+template <class R, class Layers>
+struct layers_layout : own_layout<R, dims<Layers>> {
+  static constexpr dimension_list whole = dims<Layers>::value;
 };
 
 template <class R, class Parameters, class Placement>
@@ -64,7 +79,7 @@ template <class Module, class R, class Input>
 struct module_fault {
   using place = op_place<Module, R, Input>;
   using output = typename place::output_dims;
-  using op = op_layout<place>;
+  using op = op_layout<Module, place>;
   using type =
       first_fault<first_fault<typename dims_fault<R, Input, op>::type, typename dims_fault<R, output, op>::type>,
                   first_fault<typename parameters_fault<R, typename Module::parameters, op>::type,
@@ -78,7 +93,7 @@ template <class L, class B, class R, class Input>
 struct module_fault<repeat<L, B>, R, Input> {
   using block = module_fault<B, R, Input>;
   using output = typename block::output;
-  using type = first_fault<typename dims_fault<R, dims<L>, own_layout<R, dims<L>>>::type, typename block::type>;
+  using type = first_fault<typename dims_fault<R, dims<L>, layers_layout<R, L>>::type, typename block::type>;
 };
 template <class M, class R, class Input>
 struct module_fault<sequential<M>, R, Input> : module_fault<M, R, Input> {};

@@ -21,6 +21,12 @@ struct use_a_size_of;
 /// The other remedy.
 template <class Name>
 struct or_pad_or_shard_another_dimension_than;
+/// The rule it breaks: padding would show in a result.
+template <std::size_t Stored>
+struct must_not_be_padded_to;
+/// The other remedy.
+template <class Name>
+struct or_take_it_out_of_padding;
 /// What the number of ranks in the rule is made of.
 template <std::size_t DataRanks, std::size_t MicroBatches>
 struct data_ranks_times_micro_batches;
