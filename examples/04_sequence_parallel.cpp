@@ -2,6 +2,7 @@
 // 03, with the sequence rule.
 #include <cstdio>
 #include <heddle/heddle.hpp>
+#include <string>
 
 #include "rhyme.hpp"
 
@@ -41,10 +42,10 @@ void print_values(char const* title) {
   constexpr hd::mesh_value mesh = Plan::mesh::value;
   std::printf("%s\n", title);
   hd::for_each_value<whole>([&](hd::placed_value const& v) {
-    if (v.input_path.count + v.output_path.count == 0) return;
-    std::printf("  %-12s %-48s %s%s\n", v.where.c_str(), describe(mesh, v.dims, v.at).c_str(),
-                v.input_path.count > 0 ? ("input " + describe(mesh, v.input_path) + " ").c_str() : "",
-                v.output_path.count > 0 ? ("output " + describe(mesh, v.output_path)).c_str() : "");
+    std::string const before = describe(mesh, v.input_path), after = describe(mesh, v.output_path);
+    if (before.empty() && after.empty()) return;
+    std::printf("  %-12s %-45s %s\n", v.where.c_str(), describe(mesh, v.dims, v.at).c_str(),
+                before.empty() ? ("output " + after).c_str() : ("input " + before).c_str());
   });
 }
 // [/values]

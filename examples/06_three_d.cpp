@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data, pipeline and tensor parallelism with the sequence rule, at once: eight ranks.
-#include "rhyme.hpp"
-
-// [program]
 #include <cstdio>
 #include <heddle/heddle.hpp>
+
+#include "rhyme.hpp"
+
 namespace hd = heddle;
 
 // [declare]
@@ -21,20 +21,20 @@ static_assert(hd::bubble<model, plan> == hd::ratio{1, 5});     // (p-1)/(m+p-1)
 int main() {
   std::printf("%s\n", hd::describe<model, plan>().c_str());
   auto const tokens = hd::character_vocabulary(rhyme).encode(rhyme);
-  hd::random_windows const sampler(tokens.size(), model::context, 1);
   double loss = 0;
+  // [train]
+  hd::random_windows const sampler(tokens.size(), model::context, 1);
   hd::run<plan>(hd::threads, [&](auto& rank) {
     hd::trainer<model, plan> trainer{rank, {.seed = 1, .learning_rate = 5e-3, .clip = 1}};
     hd::token_batch batch(trainer.shape(), model::context);
     for (std::size_t step = 0; step < 100; ++step) {
       batch.fill(sampler, tokens, step, trainer.data_rank());
       double const mean = trainer.step(batch).loss.mean();
-      if (rank.rank() != 0) continue;
-      if (step % 20 == 0) std::printf("step %3zu  loss %.4f\n", step, mean);
-      loss = mean;
+      if (rank.rank() == 0 && step % 20 == 0) std::printf("step %3zu  loss %.4f\n", step, mean);
+      if (rank.rank() == 0) loss = mean;
     }
   });
+  // [/train]
   std::printf("last      loss %.4f\n", loss);
   return loss < 1.2 ? 0 : 1;
 }
-// [/program]
