@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -100,6 +101,10 @@ class stage_runner final : public stage_interface<R> {
                           typename R::modules, typename stage::input>;
       using vocabulary_dims = typename head::output;
       constexpr dimension_list d = R::stored(vocabulary_dims::value);
+      if (std::size_t const real = d.dim[d.rank - 1].size; real != R::model::vocabulary)
+        throw error("trainer: the model's 'vocabulary' is " + std::to_string(R::model::vocabulary) +
+                    ", but the module before its loss gives rows of " + std::to_string(real) +
+                    "; give both the same size to ask for logits");
       constexpr layout gathered = restrict_to(head::output_layout, dims<typename R::batch_dim>::value);
       constexpr redistribution path = find_redistribution(mesh, d, head::output_layout, gathered);
       std::vector<element> saved(head::saved + head::forward_scratch + path.from_size + path.to_size +
