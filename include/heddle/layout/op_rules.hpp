@@ -49,8 +49,9 @@ constexpr pointwise_result pointwise(layout const& x, linearity f) {
 }
 
 /// The layout of a product of two operands contracted over the dimensions that `result` lacks. A product is linear in
-/// each operand, so one pending sum passes through; two over the same axis are illegal (Σa·Σb is not Σab), as are
-/// operands that split a common dimension differently, or one axis used by both for different ends.
+/// each operand, so one pending sum passes through. Two are refused: over one axis Σa·Σb is not Σab, and over two the
+/// sum of one operand is completed first. So are operands that split a common dimension differently, and one axis used
+/// by both for different ends.
 struct contraction_result {
   bool legal = true;
   layout result{};
