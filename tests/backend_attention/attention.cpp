@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/backend/host/attention.hpp"
+#include <heddle/backend/host/attention.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "heddle/backend/host/attention.hpp"
+#include <heddle/backend/host/attention.hpp>
 #include "plain_attention.hpp"
 
 using heddle::host::attentions;

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "heddle/backend/host/random_words.hpp"
-#include "heddle/tensor/random_key.hpp"
+#include <heddle/backend/host/random_words.hpp>
+#include <heddle/tensor/random_key.hpp>
 
 using heddle::random_key;
 using heddle::random_stream;

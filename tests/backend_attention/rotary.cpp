@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/backend/host/rotary.hpp"
+#include <heddle/backend/host/rotary.hpp>
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "heddle/backend/host/attention.hpp"
+#include <heddle/backend/host/attention.hpp>
 #include "plain_attention.hpp"
 
 using heddle::host::rotary_positions;

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/delaying.hpp"
-#include "heddle/comm/recording.hpp"
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/delaying.hpp>
+#include <heddle/comm/recording.hpp>
+#include <heddle/comm/threads.hpp>
 #include "watchdog.hpp"
 
 using namespace heddle::comm;

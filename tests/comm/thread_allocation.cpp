@@ -9,7 +9,7 @@
 #include <new>
 #include <span>
 
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/threads.hpp>
 #include "watchdog.hpp"
 
 using namespace heddle::comm;

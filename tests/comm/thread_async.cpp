@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/threads.hpp>
 #include "watchdog.hpp"
 
 using namespace heddle::comm;

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/threads.hpp>
 #include "watchdog.hpp"
 
 using namespace heddle::comm;

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/threads.hpp>
 #include "watchdog.hpp"
 
 using namespace heddle::comm;

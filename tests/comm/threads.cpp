@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/threads.hpp>
 
 #include <doctest/doctest.h>
 

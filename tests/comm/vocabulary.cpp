@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "heddle/comm/communicator.hpp"
-#include "heddle/comm/delaying.hpp"
-#include "heddle/comm/recording.hpp"
-#include "heddle/comm/threads.hpp"
+#include <heddle/comm/communicator.hpp>
+#include <heddle/comm/delaying.hpp>
+#include <heddle/comm/recording.hpp>
+#include <heddle/comm/threads.hpp>
 
 using namespace heddle::comm;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/pipeline/analysis.hpp"
+#include <heddle/pipeline/analysis.hpp>
 
 #include <doctest/doctest.h>
 

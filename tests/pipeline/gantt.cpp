@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "heddle/pipeline/gantt_svg.hpp"
-#include "heddle/pipeline/gpipe.hpp"
-#include "heddle/pipeline/one_f_one_b.hpp"
+#include <heddle/pipeline/gantt_svg.hpp>
+#include <heddle/pipeline/gpipe.hpp>
+#include <heddle/pipeline/one_f_one_b.hpp>
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "heddle/pipeline/gpipe.hpp"
-#include "heddle/pipeline/one_f_one_b.hpp"
+#include <heddle/pipeline/gpipe.hpp>
+#include <heddle/pipeline/one_f_one_b.hpp>
 
 /// Every size at which the pipeline tests look: fewer, as many and more micro-batches than stages (known-faults PS-1).
 namespace grid {

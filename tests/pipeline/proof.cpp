@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/pipeline/proof.hpp"
+#include <heddle/pipeline/proof.hpp>
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "grid.hpp"
-#include "heddle/pipeline/fault_of.hpp"
+#include <heddle/pipeline/fault_of.hpp>
 
 // Each fact, on lists that keep it and on lists with one planted fault.
 namespace {

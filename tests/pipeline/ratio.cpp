@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/ratio.hpp"
+#include <heddle/ratio.hpp>
 
 #include <doctest/doctest.h>
 

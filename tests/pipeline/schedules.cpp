@@ -5,7 +5,7 @@
 #include <string>
 
 #include "grid.hpp"
-#include "heddle/pipeline/schedule_table.hpp"
+#include <heddle/pipeline/schedule_table.hpp>
 
 namespace pl = heddle::schedules;
 using heddle::gpipe;

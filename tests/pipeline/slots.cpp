@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "heddle/pipeline/slots.hpp"
+#include <heddle/pipeline/slots.hpp>
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "grid.hpp"
-#include "heddle/pipeline/schedule_table.hpp"
+#include <heddle/pipeline/schedule_table.hpp>
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "heddle/comm/counters.hpp"
-#include "heddle/comm/element.hpp"
-#include "heddle/comm/reduction.hpp"
+#include <heddle/comm/counters.hpp>
+#include <heddle/comm/element.hpp>
+#include <heddle/comm/reduction.hpp>
 
 namespace heddle::comm {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "heddle/comm/operation.hpp"
+#include <heddle/comm/operation.hpp>
 
 namespace heddle::comm {
 

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "heddle/comm/communicator.hpp"
-#include "heddle/comm/detail/delay_worker.hpp"
+#include <heddle/comm/communicator.hpp>
+#include <heddle/comm/detail/delay_worker.hpp>
 
 namespace heddle::comm {
 

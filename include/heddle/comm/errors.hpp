@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "heddle/error.hpp"
+#include <heddle/error.hpp>
 
 namespace heddle::comm {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/communicator.hpp"
+#include <heddle/comm/communicator.hpp>
 
 namespace heddle::comm {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/communicator.hpp"
-#include "heddle/comm/thread_handle.hpp"
+#include <heddle/comm/communicator.hpp>
+#include <heddle/comm/thread_handle.hpp>
 
 namespace heddle::comm {
 

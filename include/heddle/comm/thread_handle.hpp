@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "heddle/comm/detail/thread_watch.hpp"
+#include <heddle/comm/detail/thread_watch.hpp>
 
 namespace heddle::comm {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/thread_communicator.hpp"
+#include <heddle/comm/thread_communicator.hpp>
 
 namespace heddle::comm {
 

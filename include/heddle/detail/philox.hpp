@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "heddle/detail/host_device.hpp"
+#include <heddle/detail/host_device.hpp>
 
 namespace heddle::detail {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "heddle/pipeline/timeline.hpp"
-#include "heddle/ratio.hpp"
+#include <heddle/pipeline/timeline.hpp>
+#include <heddle/ratio.hpp>
 
 namespace heddle::schedules {
 

@@ -5,12 +5,12 @@
 #include <span>
 #include <utility>
 
-#include "heddle/pipeline/action.hpp"
-#include "heddle/pipeline/proof.hpp"
-#include "heddle/pipeline/schedule_concepts.hpp"
-#include "heddle/pipeline/simulation.hpp"
-#include "heddle/pipeline/slots.hpp"
-#include "heddle/pipeline/stage_position.hpp"
+#include <heddle/pipeline/action.hpp>
+#include <heddle/pipeline/proof.hpp>
+#include <heddle/pipeline/schedule_concepts.hpp>
+#include <heddle/pipeline/simulation.hpp>
+#include <heddle/pipeline/slots.hpp>
+#include <heddle/pipeline/stage_position.hpp>
 
 namespace heddle::schedules {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "heddle/pipeline/analysis.hpp"
-#include "heddle/pipeline/timeline.hpp"
+#include <heddle/pipeline/analysis.hpp>
+#include <heddle/pipeline/timeline.hpp>
 
 namespace heddle::schedules {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#include "heddle/pipeline/schedule_concepts.hpp"
+#include <heddle/pipeline/schedule_concepts.hpp>
 
 namespace heddle {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "heddle/pipeline/action.hpp"
-#include "heddle/pipeline/stage_position.hpp"
+#include <heddle/pipeline/action.hpp>
+#include <heddle/pipeline/stage_position.hpp>
 
 /// What a pipeline program must satisfy, each fact on its own. The functions read plain lists of actions, so that they
 /// judge what a schedule says, what a test plants, and what an executor did (its recorded trace) alike.

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "heddle/pipeline/action.hpp"
-#include "heddle/pipeline/stage_position.hpp"
+#include <heddle/pipeline/action.hpp>
+#include <heddle/pipeline/stage_position.hpp>
 
 namespace heddle::schedules {
 

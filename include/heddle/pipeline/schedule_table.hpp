@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "heddle/pipeline/fault_of.hpp"
+#include <heddle/pipeline/fault_of.hpp>
 
 namespace heddle::schedules::detail {
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "heddle/pipeline/action.hpp"
-#include "heddle/pipeline/stage_position.hpp"
+#include <heddle/pipeline/action.hpp>
+#include <heddle/pipeline/stage_position.hpp>
 
 /// The execution model, run at compile time.
 ///

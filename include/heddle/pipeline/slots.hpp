@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <span>
 
-#include "heddle/pipeline/action.hpp"
-#include "heddle/pipeline/proof.hpp"
-#include "heddle/pipeline/stage_position.hpp"
+#include <heddle/pipeline/action.hpp>
+#include <heddle/pipeline/proof.hpp>
+#include <heddle/pipeline/stage_position.hpp>
 
 namespace heddle::schedules {
 

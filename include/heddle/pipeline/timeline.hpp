@@ -5,9 +5,9 @@
 #include <span>
 #include <utility>
 
-#include "heddle/pipeline/fault_of.hpp"
-#include "heddle/pipeline/schedule_table.hpp"
-#include "heddle/pipeline/simulation.hpp"
+#include <heddle/pipeline/fault_of.hpp>
+#include <heddle/pipeline/schedule_table.hpp>
+#include <heddle/pipeline/simulation.hpp>
 
 namespace heddle::schedules {
 

@@ -76,19 +76,19 @@ struct value_walk<placed<sequential<Modules...>, R, Input>> {
   }
 
  private:
-  template <std::size_t I>
-  using module = std::tuple_element_t<I, std::tuple<Modules...>>;
+  template <std::size_t Index>
+  using module = std::tuple_element_t<Index, std::tuple<Modules...>>;
   using here = placed<sequential<Modules...>, R, Input>;
-  template <std::size_t I>
+  template <std::size_t Index>
   static constexpr auto input_of() {
-    if constexpr (I == 0)
+    if constexpr (Index == 0)
       return std::type_identity<Input>{};
     else
-      return std::type_identity<typename here::template child<I - 1>::output>{};
+      return std::type_identity<typename here::template child<Index - 1>::output>{};
   }
-  template <class F, std::size_t... I>
-  static void visit_all(F& f, std::string const& outer, std::index_sequence<I...>) {
-    (value_walk<placed<module<I>, R, typename decltype(input_of<I>())::type>>::visit(f, outer), ...);
+  template <class F, std::size_t... Index>
+  static void visit_all(F& f, std::string const& outer, std::index_sequence<Index...>) {
+    (value_walk<placed<module<Index>, R, typename decltype(input_of<Index>())::type>>::visit(f, outer), ...);
   }
 };
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "heddle/detail/host_device.hpp"
-#include "heddle/detail/philox.hpp"
+#include <heddle/detail/host_device.hpp>
+#include <heddle/detail/philox.hpp>
 
 namespace heddle {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "heddle/backend/host/attention_core.hpp"
+#include <heddle/backend/host/attention_core.hpp>
 
 namespace heddle::host {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "heddle/backend/host/attention_tile.hpp"
+#include <heddle/backend/host/attention_tile.hpp>
 
 /// One head of causal attention over packed keys and values, lengths at run time: instantiated once per element type
 /// and head size. Forward is FlashAttention-2's (Dao, arXiv 2307.08691, algorithm 1; on-line softmax of Milakov and

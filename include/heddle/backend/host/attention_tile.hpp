@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "heddle/backend/host/lanes.hpp"
+#include <heddle/backend/host/lanes.hpp>
 
 /// The pieces of a tile of attention: small products whose operands lie packed in scratch memory, transposed copies,
 /// and the exponential. Everything here is inlined or instantiated once per element type and width, never per sequence.
@@ -39,22 +39,24 @@ template <class V>
 #endif
 }
 
-template <class T, std::size_t Vectors, std::size_t... I>
+template <class T, std::size_t Vectors, std::size_t... Index>
 [[gnu::always_inline]] inline void tile_step(lanes<T>* sum, lanes<T> const* b, T const* a, std::size_t row_stride,
-                                             std::index_sequence<I...>) {
-  ((sum[I] += a[(I / Vectors) * row_stride] * b[I % Vectors]), ...);
+                                             std::index_sequence<Index...>) {
+  ((sum[Index] += a[(Index / Vectors) * row_stride] * b[Index % Vectors]), ...);
 }
 
-template <class T, std::size_t... I>
+template <class T, std::size_t... Index>
 [[gnu::always_inline]] inline void tile_load(lanes<T>* to, T const* from, std::size_t row_stride, std::size_t vectors,
-                                             std::index_sequence<I...>) {
-  (std::memcpy(to + I, from + (I / vectors) * row_stride + (I % vectors) * lane_count_v<T>, lane_bytes), ...);
+                                             std::index_sequence<Index...>) {
+  (std::memcpy(to + Index, from + (Index / vectors) * row_stride + (Index % vectors) * lane_count_v<T>, lane_bytes),
+   ...);
 }
 
-template <class T, std::size_t... I>
+template <class T, std::size_t... Index>
 [[gnu::always_inline]] inline void tile_store(T* to, lanes<T> const* from, std::size_t row_stride, std::size_t vectors,
-                                              std::index_sequence<I...>) {
-  (std::memcpy(to + (I / vectors) * row_stride + (I % vectors) * lane_count_v<T>, from + I, lane_bytes), ...);
+                                              std::index_sequence<Index...>) {
+  (std::memcpy(to + (Index / vectors) * row_stride + (Index % vectors) * lane_count_v<T>, from + Index, lane_bytes),
+   ...);
 }
 
 /// c[Rows, Vectors·lanes] (+)= a·b with the sums in registers. Folds instead of loops: g++ 12 keeps an array of vectors
@@ -93,12 +95,12 @@ template <class T, std::size_t Vectors, bool TransposeA, bool Accumulate>
 }
 
 /// One stage of the transposition of a square of lanes: exchanges the off-diagonal quarters of each 2·Half square.
-template <std::size_t Half, class V, std::size_t... I>
-[[gnu::always_inline]] inline void exchange_quarters(V& upper, V& lower, std::index_sequence<I...>) {
-  constexpr std::size_t n = sizeof...(I);
+template <std::size_t Half, class V, std::size_t... Index>
+[[gnu::always_inline]] inline void exchange_quarters(V& upper, V& lower, std::index_sequence<Index...>) {
+  constexpr std::size_t n = sizeof...(Index);
   V const a = upper, b = lower;
-  upper = __builtin_shufflevector(a, b, static_cast<int>((I / Half) % 2 == 0 ? I : n + I - Half)...);
-  lower = __builtin_shufflevector(a, b, static_cast<int>((I / Half) % 2 == 0 ? I + Half : n + I)...);
+  upper = __builtin_shufflevector(a, b, static_cast<int>((Index / Half) % 2 == 0 ? Index : n + Index - Half)...);
+  lower = __builtin_shufflevector(a, b, static_cast<int>((Index / Half) % 2 == 0 ? Index + Half : n + Index)...);
 }
 
 template <std::size_t Half, class T>

@@ -7,10 +7,10 @@
 #include <string>
 #include <type_traits>
 
-#include "heddle/backend/host/random_words.hpp"
-#include "heddle/error.hpp"
-#include "heddle/tensor/index_map.hpp"
-#include "heddle/tensor/random_key.hpp"
+#include <heddle/backend/host/random_words.hpp>
+#include <heddle/error.hpp>
+#include <heddle/tensor/index_map.hpp>
+#include <heddle/tensor/random_key.hpp>
 
 namespace heddle::host {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "heddle/detail/philox.hpp"
-#include "heddle/tensor/random_key.hpp"
+#include <heddle/detail/philox.hpp>
+#include <heddle/tensor/random_key.hpp>
 
 namespace heddle::host::detail {
 

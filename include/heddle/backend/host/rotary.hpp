@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "heddle/backend/host/lanes.hpp"
+#include <heddle/backend/host/lanes.hpp>
 
 namespace heddle::host {
 

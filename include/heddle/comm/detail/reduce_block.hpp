@@ -2,8 +2,8 @@
 #pragma once
 #include <cstddef>
 
-#include "heddle/comm/element.hpp"
-#include "heddle/comm/reduction.hpp"
+#include <heddle/comm/element.hpp>
+#include <heddle/comm/reduction.hpp>
 
 namespace heddle::comm::detail {
 

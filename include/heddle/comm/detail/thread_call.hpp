@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "heddle/comm/detail/reduce_block.hpp"
-#include "heddle/comm/element.hpp"
-#include "heddle/comm/operation.hpp"
-#include "heddle/comm/reduction.hpp"
+#include <heddle/comm/detail/reduce_block.hpp>
+#include <heddle/comm/element.hpp>
+#include <heddle/comm/operation.hpp>
+#include <heddle/comm/reduction.hpp>
 
 namespace heddle::comm::detail {
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "heddle/comm/detail/thread_group.hpp"
+#include <heddle/comm/detail/thread_group.hpp>
 
 namespace heddle::comm::detail {
 

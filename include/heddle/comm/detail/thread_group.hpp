@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "heddle/comm/counters.hpp"
-#include "heddle/comm/detail/thread_call.hpp"
-#include "heddle/comm/detail/thread_transfer.hpp"
-#include "heddle/comm/detail/thread_world.hpp"
+#include <heddle/comm/counters.hpp>
+#include <heddle/comm/detail/thread_call.hpp>
+#include <heddle/comm/detail/thread_transfer.hpp>
+#include <heddle/comm/detail/thread_world.hpp>
 
 namespace heddle::comm::detail {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "heddle/comm/detail/thread_group.hpp"
-#include "heddle/comm/traffic.hpp"
+#include <heddle/comm/detail/thread_group.hpp>
+#include <heddle/comm/traffic.hpp>
 
 namespace heddle::comm::detail {
 

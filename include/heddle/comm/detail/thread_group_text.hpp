@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "heddle/comm/detail/thread_engine.hpp"
-#include "heddle/comm/detail/thread_group.hpp"
+#include <heddle/comm/detail/thread_engine.hpp>
+#include <heddle/comm/detail/thread_group.hpp>
 
 namespace heddle::comm::detail {
 

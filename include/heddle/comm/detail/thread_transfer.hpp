@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "heddle/comm/detail/thread_call.hpp"
+#include <heddle/comm/detail/thread_call.hpp>
 
 namespace heddle::comm::detail {
 

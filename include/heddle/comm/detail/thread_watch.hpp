@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/detail/thread_engine.hpp"
-#include "heddle/comm/detail/thread_group.hpp"
-#include "heddle/comm/detail/thread_group_calls.hpp"
-#include "heddle/comm/detail/thread_group_text.hpp"
-#include "heddle/comm/detail/thread_world.hpp"
+#include <heddle/comm/detail/thread_engine.hpp>
+#include <heddle/comm/detail/thread_group.hpp>
+#include <heddle/comm/detail/thread_group_calls.hpp>
+#include <heddle/comm/detail/thread_group_text.hpp>
+#include <heddle/comm/detail/thread_world.hpp>
 
 namespace heddle::comm::detail {
 

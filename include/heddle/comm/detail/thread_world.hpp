@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "heddle/comm/errors.hpp"
+#include <heddle/comm/errors.hpp>
 
 namespace heddle::comm {
 
