@@ -9,11 +9,12 @@ using namespace heddle;
 using namespace heddle::testing;
 
 TEST_CASE("RN-1: backward uses the very mask of the loss, and each step and layer has its own") {
-  // L = Σ mask_i · w_i: the gradient of w is the mask. w is irregular, so the loss tells which mask it had.
+  // L = Σ v_i · mask_i · w_i with v = 1: the gradient of w is the mask of the forward, that of v the mask of the
+  // backward times w. w is irregular, so the loss tells which mask it had.
   using width = dim<embed, 64>;
   using drop = dropout<probability{0.5}>;
-  using model = model_of<1, named<"x", embedding<dim<ids, 1>, width, ones>>, drop, named<"w", scaled<width, normal(1)>>,
-                         weighted_loss<>>;
+  using model = model_of<1, named<"x", embedding<dim<ids, 1>, width, ones>>, named<"v", scaled<width, ones>>, drop,
+                         named<"w", scaled<width, normal(1)>>, weighted_loss<>>;
   struct one : plan<precision<fp64>, optimizer<sgd>> {};
   std::vector<double> w, last;
   double expected = 0;
@@ -25,13 +26,15 @@ TEST_CASE("RN-1: backward uses the very mask of the loss, and each step and laye
       },
       [](auto&, coordinates const&) {},
       [&](auto& trainer, coordinates const&) {
-        REQUIRE(trainer.parameter(1).entry->name.view() == "w.weight");
-        auto const p = trainer.parameter(1);
+        REQUIRE(trainer.parameter(1).entry->name.view() == "v.weight");
+        REQUIRE(trainer.parameter(2).entry->name.view() == "w.weight");
+        auto const p = trainer.parameter(2);
         std::vector<double> const mask(p.gradient, p.gradient + 64);
         expected = 0;
         std::size_t kept = 0;
         for (std::size_t i = 0; i < 64; ++i) {
           CHECK((mask[i] == 0 || mask[i] == 2));
+          CHECK(trainer.parameter(1).gradient[i] == mask[i] * p.value[i]);
           kept += mask[i] == 2;
           expected += mask[i] * p.value[i];
         }
