@@ -51,10 +51,10 @@ void print_values(char const* title) {
 // [/values]
 
 void print_sent(char const* title, hd::traffic_table const& t) {
-  std::printf("%-8s", title);
+  std::printf("%s\n", title);
   for (auto op : {operation::all_reduce, operation::reduce_scatter, operation::all_gather})
-    std::printf("  %s %zu calls, %zu bytes;", hd::comm::name_of(op), t.of(0, op).calls, t.of(0, op).bytes);
-  std::printf("  %zu bytes in all\n", t.bytes());
+    std::printf("  %-14s %2zu calls %9zu bytes\n", hd::comm::name_of(op), t.of(0, op).calls, t.of(0, op).bytes);
+  std::printf("  in all                  %9zu bytes\n", t.bytes());
 }
 
 }  // namespace
@@ -63,8 +63,8 @@ int main() {
   // [show]
   print_values<without>("without the sequence rule");
   print_values<plan>("with it");
-  print_sent("without", sent_without);
-  print_sent("with", sent);
+  print_sent("sent in a step, without", sent_without);
+  print_sent("sent in a step, with", sent);
   // [/show]
   // [data]
   auto const tokens = hd::character_vocabulary(rhyme).encode(rhyme);
