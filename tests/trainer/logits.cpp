@@ -13,6 +13,9 @@ using model = gpt2<gpt2_config{.vocabulary = 13, .context = 4, .layers = 3, .hea
 struct one_rank : plan<micro_batch<2>, accumulate<2>, precision<fp64>> {};
 struct pp3_tp2 : plan<mesh<axis<pp, 3>, axis<tp, 2>>, micro_batch<2>, accumulate<2>, precision<fp64>> {};
 struct dp2 : plan<mesh<axis<dp, 2>>, accumulate<2>, precision<fp64>> {};
+/// The head's output is not split by batch, tokens are.
+struct vocabulary_over_dp
+    : plan<mesh<axis<dp, 2>>, rules<shard<vocab, dp>, shard<batch, dp>>, accumulate<2>, precision<fp64>> {};
 
 /// The logits of each data rank's first micro-batch, after a step.
 template <class Plan>
@@ -53,12 +56,12 @@ TEST_CASE("logits under a pipeline and tensor parallelism are those of one rank"
 }
 TEST_CASE("logits of a data rank are those of its own first sequences") {
   auto const whole = logits_under<one_rank>();
-  auto const parallel = logits_under<dp2>();
-  // One sequence each: 0 and 1 of the global batch.
-  for (std::size_t d = 0; d < 2; ++d) {
-    REQUIRE(parallel[d].size() == 4 * 13);
-    check_near(parallel[d], whole[0].data() + d * 4 * 13);
-  }
+  for (auto const& parallel : {logits_under<dp2>(), logits_under<vocabulary_over_dp>()})
+    // One sequence each: 0 and 1 of the global batch.
+    for (std::size_t d = 0; d < 2; ++d) {
+      REQUIRE(parallel[d].size() == 4 * 13);
+      check_near(parallel[d], whole[0].data() + d * 4 * 13);
+    }
 }
 TEST_CASE("a model that says another vocabulary than its head has is told so") {
   using words = dim<vocab, 5>;

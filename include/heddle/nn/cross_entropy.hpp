@@ -18,7 +18,8 @@ namespace heddle {
 /// batch·sequence elements instead of the logits), and padded columns take no part. The result is partial over the axes
 /// that split batch and sequence, and stays so: the trainer reduces it once a step. **Saves** the logits and one
 /// log-sum-exp per token.
-/// **Moves**, forward, over the axes of `Vocab`: a maximum of T and a sum of 2T elements for T local tokens.
+/// **Moves**, forward, over the axes of `Vocab`: a maximum of T and a sum of 2T elements for T local tokens. Where the
+/// vocabulary, or the sequence, has taken an axis from the batch: the targets, once in each direction.
 template <class Vocab>
 struct cross_entropy : primitive {
   using is_loss = void;
@@ -67,12 +68,17 @@ struct cross_entropy : primitive {
           x, mine.valid, static_cast<std::int64_t>(mine.origin), targets, c.ignore_index(), f.saved, *dy, dx);
     }
     static constexpr void count_forward(traffic_table& t, coordinates const& at) {
+      count_redistribution<std::int32_t>(t, Place::mesh, at, Place::token_path);
       count_reduction<T>(t, Place::mesh, at, axes, rows);
       count_reduction<T>(t, Place::mesh, at, axes, 2 * rows);
     }
+    static constexpr void count_backward(traffic_table& t, coordinates const& at) {
+      count_redistribution<std::int32_t>(t, Place::mesh, at, Place::token_path);
+    }
 
    private:
-    /// The targets of this op's tokens: a slice where the op splits the sequence.
+    /// The targets of this op's tokens: a slice where the op splits the sequence, gathered where it holds more of the
+    /// batch than this rank was given.
     template <class Context>
     static std::int32_t const* local_targets(Context& c, T* room) {
       if constexpr (Place::token_path.empty()) {

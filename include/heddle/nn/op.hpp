@@ -9,6 +9,7 @@
 #include <heddle/nn/module_concepts.hpp>
 #include <heddle/nn/parameter.hpp>
 #include <heddle/tensor/traffic.hpp>
+#include <type_traits>
 
 namespace heddle {
 
@@ -29,7 +30,8 @@ struct op_place {
 
   static constexpr layout input_layout = op.operand(in);
   static constexpr layout output_layout = op.sum(out, Module::reduced);
-  /// Token ids, and targets, of this op: every rank holds whole sequences of its part of the batch.
+  /// Token ids, and targets, of this op: every rank is given whole sequences of its part of the batch. A kernel that
+  /// takes the path counts it.
   static constexpr dimension_list token_dims = Plan::tokens::value;
   static constexpr redistribution token_path =
       find_redistribution(mesh, token_dims, Plan::token_layout, op.operand(token_dims));
@@ -174,12 +176,13 @@ struct placed {
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) {
-    count_redistribution<element>(t, mesh, at, in_path);
+    count_redistribution<std::conditional_t<reads_tokens, std::int32_t, element>>(t, mesh, at, in_path);
     kernel::count_forward(t, at);
     count_redistribution<element>(t, mesh, at, out_path);
   }
   static constexpr void count_backward(traffic_table& t, coordinates const& at) {
     count_redistribution<element>(t, mesh, at, out_dual);
+    kernel::count_backward(t, at);
     if constexpr (pending_dx != 0) count_redistribution<element>(t, mesh, at, in_dual);
   }
 };
@@ -195,6 +198,7 @@ struct kernel_traits {
   static constexpr std::size_t forward_scratch = 0;
   static constexpr std::size_t backward_scratch = 0;
   static constexpr void count_forward(traffic_table&, coordinates const&) {}
+  static constexpr void count_backward(traffic_table&, coordinates const&) {}
 };
 
 }  // namespace heddle

@@ -105,8 +105,8 @@ class stage_runner final : public stage_interface<R> {
         throw error("trainer: the model's 'vocabulary' is " + std::to_string(R::model::vocabulary) +
                     ", but the module before its loss gives rows of " + std::to_string(real) +
                     "; give both the same size to ask for logits");
-      constexpr layout gathered = restrict_to(head::output_layout, dims<typename R::batch_dim>::value);
-      constexpr redistribution path = find_redistribution(mesh, d, head::output_layout, gathered);
+      // As tokens lie: this rank's own sequences, also where the vocabulary has taken an axis from the batch.
+      constexpr redistribution path = find_redistribution(mesh, d, head::output_layout, R::token_layout);
       std::vector<element> saved(head::saved + head::forward_scratch + path.from_size + path.to_size +
                                  redistribution_scratch(mesh, path));
       element* const work = saved.data() + head::saved;
