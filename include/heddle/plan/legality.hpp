@@ -58,6 +58,26 @@ struct layers_layout : own_layout<R, dims<Layers>> {
   static constexpr dimension_list whole = dims<Layers>::value;
 };
 
+/// The fault of a rule that gives the axis of the layers `L` to another dimension too, or void. Its ranks hold
+/// different layers and work at different times: they cannot be parts of one op.
+template <class R, class L, class Rules>
+struct pipeline_axis_fault {
+  using type = void;
+};
+template <class R, class L, class S, class... Ss>
+struct pipeline_axis_fault<R, L, rules<S, Ss...>> {
+  static constexpr bool shares = [] {
+    std::size_t const a = R::mesh::value.index_of(id_v<typename S::axis>);
+    return a != R::mesh::value.axes && own_layout<R, dims<L>>::value.is_split(a) &&
+           id_v<typename S::dim> != id_v<typename L::name>;
+  }();
+  using type = typename std::conditional_t<
+      shares,
+      std::type_identity<plan_error<S, must_not_share_its_axis_with<typename L::name>,
+                                    bind_one_of_the_two_to_another_axis_than<typename S::axis>>>,
+      pipeline_axis_fault<R, L, rules<Ss...>>>::type;
+};
+
 template <class R, class Parameters, class Placement>
 struct parameters_fault;
 template <class R, class... P, class Placement>
@@ -93,7 +113,9 @@ template <class L, class B, class R, class Input>
 struct module_fault<repeat<L, B>, R, Input> {
   using block = module_fault<B, R, Input>;
   using output = typename block::output;
-  using type = first_fault<typename dims_fault<R, dims<L>, layers_layout<R, L>>::type, typename block::type>;
+  using type =
+      first_fault<typename dims_fault<R, dims<L>, layers_layout<R, L>>::type,
+                  first_fault<typename pipeline_axis_fault<R, L, typename R::rules>::type, typename block::type>>;
 };
 template <class M, class R, class Input>
 struct module_fault<sequential<M>, R, Input> : module_fault<M, R, Input> {};

@@ -16,6 +16,7 @@ struct parameter_entry {
   initializer init{};
   bool decays = false;
   bool stacked = false;
+  bool tied = false;
   layout rest{};           ///< of the parameter between steps, and of optimizer state
   layout compute{};        ///< as the ops read it
   layout gradient{};       ///< as backward accumulates it
@@ -33,6 +34,19 @@ constexpr fixed_string<Length + 1> as_fixed_string(parameter_name const& name) {
   char text[Length + 1]{};
   for (std::size_t i = 0; i != Length; ++i) text[i] = name.text[i];
   return fixed_string<Length + 1>(text);
+}
+
+constexpr bool same_dimensions(dimension_list const& a, dimension_list const& b) {
+  bool same = a.rank == b.rank;
+  for (std::size_t k = 0; same && k < a.rank; ++k)
+    same = a.dim[k].name == b.dim[k].name && a.dim[k].size == b.dim[k].size && a.dim[k].stored == b.dim[k].stored;
+  return same;
+}
+/// Whether a use, or another stage's copy, can be the same parameter.
+template <class Other>
+constexpr bool can_share(parameter_entry const& e, Other const& u) {
+  return same_dimensions(e.dims, u.dims) && e.compute == u.compute && e.gradient == u.gradient && e.init == u.init &&
+         e.decays == u.decays;
 }
 
 template <fixed_string Name, bool Once>
@@ -72,12 +86,6 @@ struct stage_parameters {
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
   static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
-  static constexpr bool same_dimensions(dimension_list const& a, dimension_list const& b) {
-    bool same = a.rank == b.rank;
-    for (std::size_t k = 0; same && k < a.rank; ++k)
-      same = a.dim[k].name == b.dim[k].name && a.dim[k].size == b.dim[k].size && a.dim[k].stored == b.dim[k].stored;
-    return same;
-  }
   static constexpr table build() {
     table t{};
     for (std::size_t k = 0; k < use_count; ++k) {
@@ -86,9 +94,7 @@ struct stage_parameters {
       while (n < t.count && t.entry[n].id != identity(u)) ++n;
       t.of_use[k] = n;
       if (n < t.count) {
-        parameter_entry const& e = t.entry[n];
-        bool const alike = same_dimensions(e.dims, u.dims) && e.compute == u.compute && e.gradient == u.gradient &&
-                           e.init == u.init && e.decays == u.decays;
+        bool const alike = detail::can_share(t.entry[n], u);
         if (u.tie == 0 && t.repeated == use_count) t.repeated = k;
         if (u.tie != 0 && !alike && t.unlike == use_count) t.unlike = k;
         continue;
@@ -100,6 +106,7 @@ struct stage_parameters {
       e.init = u.init;
       e.decays = u.decays;
       e.stacked = u.stacked;
+      e.tied = u.tie != 0;
       e.compute = u.compute;
       e.rest = u.compute;
       e.gradient = u.gradient;
@@ -150,12 +157,39 @@ struct stage_parameters {
 };
 
 /// Parameters that the first and the last stage both hold (a tied embedding): replicated over those two stages only, so
-/// their gradients are partial over the two.
+/// their gradients are partial over the two. What one stage would refuse of two uses, two stages refuse too.
 template <class R>
 struct shared_parameters {
   using partition = stage_partition<R>;
   static constexpr bool pipelined = partition::stages > 1;
 
+ private:
+  /// Names of the first parameter that both ends declare without a tie, and of the first whose two ends disagree.
+  struct faults {
+    parameter_name repeated{}, unlike{};
+  };
+  static constexpr faults between_ends = [] {
+    faults f{};
+    if constexpr (pipelined) {
+      using first = stage_parameters<R, stage_kind::first>;
+      using last = stage_parameters<R, stage_kind::last>;
+      for (std::size_t n = 0; n < first::count; ++n) {
+        std::size_t const k = last::find(first::entry[n].id);
+        // The layers' own parameters have the same names on every stage, and are others.
+        if (k == last::count || (first::entry[n].stacked && last::entry[k].stacked)) continue;
+        bool const tied = first::entry[n].tied && last::entry[k].tied;
+        if (!tied && f.repeated.length == 0) f.repeated = last::entry[k].name;
+        if (tied && !detail::can_share(first::entry[n], last::entry[k]) && f.unlike.length == 0)
+          f.unlike = last::entry[k].name;
+      }
+    }
+    return f;
+  }();
+  static constexpr parameter_name repeated = between_ends.repeated, unlike = between_ends.unlike;
+  static_assert(detail::declared_once<detail::as_fixed_string<repeated.length>(repeated), repeated.length == 0>::value);
+  static_assert(detail::tied_alike<detail::as_fixed_string<unlike.length>(unlike), unlike.length == 0>::value);
+
+ public:
   /// Whether entry n of stage `Kind` has a copy on the other end of the pipeline.
   template <stage_kind Kind>
   static constexpr bool is_shared(std::size_t n) {

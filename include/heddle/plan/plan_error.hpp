@@ -27,6 +27,12 @@ struct must_not_be_padded_to;
 /// The other remedy.
 template <class Name>
 struct or_take_it_out_of_padding;
+/// The rule it breaks: an axis that splits a repeated block's layers splits nothing else.
+template <class Layers>
+struct must_not_share_its_axis_with;
+/// The remedy.
+template <class Axis>
+struct bind_one_of_the_two_to_another_axis_than;
 /// What the number of ranks in the rule is made of.
 template <std::size_t DataRanks, std::size_t MicroBatches>
 struct data_ranks_times_micro_batches;

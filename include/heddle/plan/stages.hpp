@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <heddle/nn/named.hpp>
 #include <heddle/nn/repeat.hpp>
+#include <heddle/nn/residual.hpp>
 #include <heddle/nn/sequential.hpp>
 #include <heddle/plan/resolved.hpp>
 #include <tuple>
@@ -27,6 +28,19 @@ template <class L, class B>
 inline constexpr bool is_repeat<repeat<L, B>> = true;
 template <NamedModule M>
 inline constexpr bool is_repeat<M> = is_repeat<typename M::named_module>;
+
+/// How many repeated blocks of a module, at any depth, the rules split.
+template <class Module, class R>
+inline constexpr std::size_t split_repeats = 0;
+template <NamedModule M, class R>
+inline constexpr std::size_t split_repeats<M, R> = split_repeats<typename M::named_module, R>;
+template <class M, class R>
+inline constexpr std::size_t split_repeats<residual<M>, R> = split_repeats<M, R>;
+template <class... Ms, class R>
+inline constexpr std::size_t split_repeats<sequential<Ms...>, R> = (std::size_t{0} + ... + split_repeats<Ms, R>);
+template <class L, class B, class R>
+inline constexpr std::size_t split_repeats<repeat<L, B>, R> =
+    split_repeats<B, R> + (place(R::mesh::value, R::rules::value, dims<L>::value) == layout{} ? 0 : 1);
 
 template <class Module>
 struct repeat_dim {
@@ -112,7 +126,8 @@ struct stage_partition {
       axes_used <= 1,
       "stage_partition: 'layers' must be split by at most one axis, the pipeline; remove the other rule for it");
 
-  // A rule that finds nothing to split would leave the stages with copies of the whole model.
+  // A rule that finds nothing to split would leave the stages with copies of the whole model; a block that is split
+  // elsewhere than at the cut would leave them with parts of it.
   static constexpr std::size_t wanted = [] {
     std::size_t ways = 1;
     for (std::size_t r = 0; r < R::rules::value.count; ++r) {
@@ -122,7 +137,8 @@ struct stage_partition {
     return ways;
   }();
   static_assert(
-      wanted == 1 || cut::repeats == 1,
+      (wanted == 1 || axes_used != 0) &&
+          detail::split_repeats<typename R::model::module, R> == (axes_used == 0 ? 0 : 1),
       "stage_partition: a model that is split into pipeline stages must have exactly one repeat<...> at its top "
       "level; make its layers one repeat, or take the pipeline axis out of the mesh");
 
