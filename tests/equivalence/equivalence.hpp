@@ -174,9 +174,9 @@ void compare_with_serial() {
     CHECK(after == predicted);
   });
   // Nothing was left out: all ranks together hold each parameter a whole number of times.
-  for (auto const& [name, p] : reference.parameter) {
-    CAPTURE(name);
-    CHECK(elements[name] >= p.value.size());
+  for (auto const& p : reference.parameter) {
+    CAPTURE(p.first);
+    CHECK(elements[p.first] >= p.second.value.size());
   }
 }
 
