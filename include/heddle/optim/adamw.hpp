@@ -2,8 +2,10 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/tensor/adamw_coefficients.hpp>
+#include <string>
 
 namespace heddle {
 
@@ -18,6 +20,20 @@ struct adamw {
     double epsilon = 1e-8;
     double weight_decay = 0.01;
   };
+
+  /// An error for values with which an update divides by zero, or grows what it should average.
+  static void check(options const& o) {
+    for (double const beta : {o.beta1, o.beta2})
+      if (!(beta >= 0 && beta < 1))
+        throw error("adamw: 'beta1' is " + std::to_string(o.beta1) + " and 'beta2' is " + std::to_string(o.beta2) +
+                    "; each must be at least 0 and below 1");
+    if (!(o.epsilon > 0 && o.epsilon < 1e300))
+      throw error("adamw: 'epsilon' is " + std::to_string(o.epsilon) +
+                  "; it must be above 0, or an element without gradient is 0 / 0");
+    if (!(o.weight_decay >= 0 && o.weight_decay < 1e300))
+      throw error("adamw: 'weight_decay' is " + std::to_string(o.weight_decay) +
+                  "; give a finite number that is at least 0");
+  }
 
   template <class Backend, class T>
   static void update(options const& o, update_facts const& facts, T* w, T const* g, std::array<T*, slots> const& state,

@@ -18,7 +18,7 @@ struct update_facts {
 ///
 /// **Minimal complete definition.** `slots`, how many state arrays; `options`, an aggregate of hyper-parameters with
 /// defaults; `update<Backend>(options, facts, w, g, state, n)`, which updates `n` elements of one parameter in place.
-/// State starts at zero.
+/// State starts at zero. **Optional.** `check(options)` throws heddle::error for options that mean nothing.
 /// **Laws.** Element-wise: updating two halves equals updating the whole, so any layout of parameter, gradient and
 /// state that agree will do.
 /// **Models.** adamw.

@@ -6,22 +6,13 @@
 #include <heddle/plan/legality.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/stage_runner.hpp>
+#include <heddle/train/trainer_options.hpp>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace heddle {
-
-/// What a run chooses at run time.
-template <class OptimizerOptions>
-struct trainer_options {
-  std::uint64_t seed = 1;
-  double learning_rate = 1e-3;
-  double clip = 0;  ///< bound of the global gradient norm (Pascanu et al., arXiv 1211.5063 §3.2); 0 means none
-  OptimizerOptions optimizer{};
-  trace_recorder* trace = nullptr;  ///< records every action of this rank's schedule
-};
 
 /// Trains `Model` under `PlanType` on this rank. Construction and every call are collective: all ranks of the mesh make
 /// the same calls with the same options.
@@ -31,8 +22,8 @@ struct trainer_options {
 /// nowhere; a step in which no target counts has loss 0 and gradients of zero, and still counts as a step (weight decay
 /// applies).
 ///
-/// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, and losses or gradients that are not
-/// finite; whatever one rank throws ends all ranks.
+/// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, options that mean nothing or differ between
+/// ranks, and losses or gradients that are not finite; whatever one rank throws ends all ranks.
 template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
@@ -59,6 +50,8 @@ class basic_trainer {
   template <class Communicator>
   explicit basic_trainer(mesh_communicator<typename R::mesh, Communicator>& rank, options const& o = {})
       : at_(rank.at()), options_(o) {
+    detail::check_options<typename PlanType::optimizer_type>(o);
+    detail::check_agreement(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
       stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(rank, o.seed, o.trace);
       return 0;
@@ -87,6 +80,7 @@ class basic_trainer {
     return step(tokens, targets, options_.learning_rate);
   }
   step_result step(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets, double learning_rate) {
+    detail::check_learning_rate(learning_rate);
     check(tokens, targets);
     step_result const result = stage_->step(tokens.data(), targets.data(),
                                             {options_.seed, step_, learning_rate, options_.clip, options_.optimizer});
@@ -102,7 +96,7 @@ class basic_trainer {
 
   /// Logits of this data rank's first micro-batch, [micro_batch_size, context, vocabulary], on every rank.
   std::vector<element> logits(std::span<std::int32_t const> tokens) {
-    check(tokens, {});
+    check(tokens, tokens);
     std::vector<element> out(micro_batch_size * context * Model::vocabulary);
     stage_->logits(tokens.data(), out);
     return out;
@@ -121,13 +115,13 @@ class basic_trainer {
 
  private:
   void check(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) const {
-    if (tokens.size() != local_tokens || (!targets.empty() && targets.size() != local_tokens))
+    if (tokens.size() != local_tokens || targets.size() != local_tokens)
       throw error("trainer: a call takes " + std::to_string(local_tokens) +
                   " tokens and as many targets, and was given " + std::to_string(tokens.size()) + " and " +
                   std::to_string(targets.size()) +
                   "; pass micro_batches × micro_batch_size × context ids of this data rank");
     Backend::check_tokens(tokens.data(), tokens.size(), Model::vocabulary);
-    if (!targets.empty()) Backend::check_targets(targets.data(), targets.size(), Model::vocabulary, ignored_target);
+    Backend::check_targets(targets.data(), targets.size(), Model::vocabulary, ignored_target);
   }
 
   coordinates at_;

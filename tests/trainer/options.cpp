@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller may get wrong at run time is told to every rank before anything changes.
+#include <cmath>
+#include <heddle/optim/adamw.hpp>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tiny.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace {
+
+using model = model_of<1, scalar<>, weighted_loss<>>;
+struct plan_type : plan<mesh<axis<dp, 2>>, precision<fp64>> {};
+using trainer_type = basic_trainer<model, plan_type, host_backend>;
+double const no_number = std::numeric_limits<double>::quiet_NaN();
+
+/// What a call throws.
+template <class Call>
+std::string text_of_call(Call&& call) {
+  try {
+    call();
+  } catch (error const& e) {
+    return e.what();
+  }
+  return "no error";
+}
+template <class Function>
+std::string text_of(Function&& function) {
+  return text_of_call([&] { run<plan_type>(threads, function); });
+}
+void names(std::string const& text, std::string const& part) {
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+std::mutex one_at_a_time;  // doctest's assertions
+std::string refused(trainer_type::options const& options) {
+  return text_of([&](auto& rank) { trainer_type trainer(rank, options); });
+}
+
+}  // namespace
+
+TEST_CASE("options that mean nothing are refused, by name and value") {
+  CHECK(refused({.learning_rate = 0, .clip = 1e-300}) == "no error");
+  for (double const bad : {no_number, -1.0, HUGE_VAL}) names(refused({.learning_rate = bad}), "'learning_rate' is ");
+  for (double const bad : {no_number, -1.0}) names(refused({.clip = bad}), "'clip' is ");
+  names(refused({.optimizer = {.beta1 = 1}}), "'beta1' is 1.0");
+  names(refused({.optimizer = {.beta2 = 1}}), "'beta2' is 1.0");
+  names(refused({.optimizer = {.epsilon = 0}}), "'epsilon' is 0.0");
+  names(refused({.optimizer = {.weight_decay = no_number}}), "'weight_decay' is nan");
+}
+
+TEST_CASE("options that differ between ranks are refused: replicas would differ from then on") {
+  names(text_of([](auto& rank) { trainer_type trainer(rank, {.seed = rank.rank() + 1}); }), "'seed' differs");
+  // Neither seed has a neighbour among the doubles.
+  std::uint64_t const large = std::uint64_t{1} << 60;
+  names(text_of([&](auto& rank) { trainer_type trainer(rank, {.seed = large + rank.rank()}); }), "'seed' differs");
+  names(text_of([](auto& rank) { trainer_type trainer(rank, {.learning_rate = rank.rank() == 0 ? 1e-3 : 2e-3}); }),
+        "'learning_rate' differs");
+  names(text_of([](auto& rank) { trainer_type trainer(rank, {.clip = rank.rank() == 0 ? 0 : 1.0}); }),
+        "'clip' differs");
+}
+
+TEST_CASE("a call without targets, or with a rate that is no number, changes nothing") {
+  run<plan_type>(threads, [](auto& rank) {
+    trainer_type trainer(rank, {.learning_rate = 1});
+    std::vector<std::int32_t> const token = {0}, target = {1}, none;
+    std::string const stepped = text_of_call([&] { trainer.step(token, none); });
+    std::string const evaluated = text_of_call([&] { trainer.evaluate(token, none); });
+    std::string const at_no_rate = text_of_call([&] { trainer.step(token, target, no_number); });
+    auto const steps = trainer.steps();
+    double const w = trainer.parameter(0).value[0];
+    trainer.step(token, target);
+    std::lock_guard const lock(one_at_a_time);
+    names(stepped, "was given 1 and 0");
+    names(evaluated, "was given 1 and 0");
+    names(at_no_rate, "'learning_rate' is nan");
+    CHECK(steps == 0);
+    CHECK(w == 0);
+    CHECK(trainer.steps() == 1);
+  });
+}
+
+TEST_CASE("a loss that is not finite is an error on every rank, parameters stay, and the next step goes on") {
+  run<plan_type>(threads, [](auto& rank) {
+    trainer_type trainer(rank, {.learning_rate = 1});
+    std::vector<std::int32_t> const token = {0}, target = {1};
+    double& w = trainer.parameter(0).value[0];
+    if (rank.rank() == 1) w = no_number;
+    std::string const told = text_of_call([&] { trainer.step(token, target); });
+    auto const steps = trainer.steps();
+    double const kept = w;
+    w = 0;
+    trainer.step(token, target);
+    std::lock_guard const lock(one_at_a_time);
+    names(told, "parameters are unchanged");
+    CHECK(steps == 0);
+    if (rank.rank() == 0) CHECK(kept == 0);
+    CHECK(trainer.steps() == 1);
+    CHECK(w == doctest::Approx(-1).epsilon(1e-7));  // the first step of Adam: −rate · g / (|g| + 1e-8)
+  });
+}
