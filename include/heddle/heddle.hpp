@@ -16,6 +16,7 @@
 #include <heddle/train/run.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/text.hpp>
+#include <heddle/train/token_batches.hpp>
 #include <heddle/train/token_file.hpp>
 #include <heddle/train/trainer.hpp>
 #include <string>

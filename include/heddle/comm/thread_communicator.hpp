@@ -201,14 +201,14 @@ class thread_communicator {
   /// Refuses a call that must not happen, and counts it.
   void begin(operation op) {
     if (std::uncaught_exceptions() != 0)
-      throw communication_error(std::string(name_of(op)) + " on " + detail::quoted(name()) +
+      throw communication_error(std::string(name_of(op)) + " on " + detail::in_quotes(name()) +
                                 " is called while an exception unwinds the stack; a destructor must not communicate "
                                 "then, test std::uncaught_exceptions() first");
     detail::thread_world& world = group_->world();
     if (world.failed()) world.throw_failure();
     detail::thread_engine const& engine = group_->engine(member_);
     if (engine.finished.load(std::memory_order_relaxed))
-      throw communication_error(std::string(name_of(op)) + " on " + detail::quoted(name()) +
+      throw communication_error(std::string(name_of(op)) + " on " + detail::in_quotes(name()) +
                                 " is called after its run; a communicator must not outlive the rank's function");
     if (engine.abandoned())
       world.fail_and_throw({detail::failure_kind::rank, engine.rank(), engine.abandoned_text(), nullptr});
@@ -350,7 +350,7 @@ class thread_communicator {
   [[noreturn]] void reject(operation op, std::string const& text) const {
     group_->world().fail_and_throw({detail::failure_kind::rank, world_rank(),
                                     "rank " + std::to_string(world_rank()) + " failed: " + name_of(op) + " on " +
-                                        detail::quoted(name()) + ": " + text,
+                                        detail::in_quotes(name()) + ": " + text,
                                     nullptr});
   }
 

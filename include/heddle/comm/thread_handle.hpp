@@ -89,7 +89,7 @@ class thread_handle {
     }
     if (!ended)
       engine.note_abandoned("rank " + std::to_string(engine.rank()) + " failed: an exception left an unfinished " +
-                            name_of(op) + " on " + detail::quoted(group_->name()) +
+                            name_of(op) + " on " + detail::in_quotes(group_->name()) +
                             " behind, so the rank cannot communicate any more; let the exception leave the rank's "
                             "function, or wait for the handle before it");
     release();

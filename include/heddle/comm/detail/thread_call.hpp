@@ -37,7 +37,7 @@ struct collective_call {
   [[nodiscard]] bool unequal() const { return send_counts != nullptr; }
 };
 
-[[nodiscard]] inline std::string quoted(std::string_view name) { return '"' + std::string(name) + '"'; }
+[[nodiscard]] inline std::string in_quotes(std::string_view name) { return '"' + std::string(name) + '"'; }
 
 /// "4 float32"
 [[nodiscard]] inline std::string amount(std::size_t count, element_kind kind) {
@@ -47,7 +47,7 @@ struct collective_call {
 [[nodiscard]] inline std::string describe(collective_call const& call) {
   std::string text = name_of(call.op);
   if (call.op == operation::barrier) return text;
-  if (call.op == operation::split) return text + " named " + quoted(call.label);
+  if (call.op == operation::split) return text + " named " + in_quotes(call.label);
   if (call.unequal()) return text + " with unequal counts of " + name_of(call.kind);
   text += " of " + amount(call.count, call.kind);
   if (call.reduces()) text += std::string(" (") + name_of(call.how) + ')';

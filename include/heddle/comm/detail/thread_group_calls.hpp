@@ -91,7 +91,7 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
   }
   if (token != nullptr && token->load(std::memory_order_acquire)) throw call_withdrawn{};
   if (me.present)
-    refuse(failure_kind::rank, who(m) + " failed: two threads call " + quoted(name_) +
+    refuse(failure_kind::rank, who(m) + " failed: two threads call " + in_quotes(name_) +
                                    " at the same time; give each thread its own communicator");
   if (arrived_ == 0) {
     first_ = m;
@@ -99,7 +99,7 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
   } else if (!same_call(members_[first_].call, call)) {
     member const& first = members_[first_];
     refuse(failure_kind::mismatch,
-           "communicator " + quoted(name_) + ": ranks make calls that do not belong together: " +
+           "communicator " + in_quotes(name_) + ": ranks make calls that do not belong together: " +
                who_calls(first_, first.number, first.call) + "; " + who_calls(m, me.number + 1, call) +
                "; make the same calls in the same order, with the same counts and types, on every rank");
   }
@@ -209,7 +209,7 @@ inline void thread_group::post(transfer& one) {
   }
   transfer& other = *posted.head;
   if (other.kind != one.kind || other.count != one.count) {
-    std::string text = "communicator " + quoted(name_) + ": a transfer does not match: " + describe_transfer(other) +
+    std::string text = "communicator " + in_quotes(name_) + ": a transfer does not match: " + describe_transfer(other) +
                        "; " + describe_transfer(one) + "; the counts and types of both sides must be equal";
     lock.unlock();
     world_->fail_and_throw({failure_kind::mismatch, members_[one.self].rank, std::move(text), nullptr});
@@ -311,9 +311,9 @@ inline std::shared_ptr<thread_group> thread_group::subset(std::size_t m, std::ve
       if (one.joined[m] || one.list.size() != list.size()) continue;
       if (one.list != list || one.label != label) {
         if (!std::is_permutation(list.begin(), list.end(), one.list.begin())) continue;
-        std::string text = "communicator " + quoted(name_) + ": the members of a subset do not agree: " + who(m) +
-                           " names " + list_text(list) + ' ' + quoted(label) + ", another member " +
-                           list_text(one.list) + ' ' + quoted(one.label) +
+        std::string text = "communicator " + in_quotes(name_) + ": the members of a subset do not agree: " + who(m) +
+                           " names " + list_text(list) + ' ' + in_quotes(label) + ", another member " +
+                           list_text(one.list) + ' ' + in_quotes(one.label) +
                            "; pass the same ranks in the same order and the same label on every member";
         lock.unlock();
         world_->fail_and_throw({failure_kind::mismatch, members_[m].rank, std::move(text), nullptr});

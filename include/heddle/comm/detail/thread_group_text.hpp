@@ -38,7 +38,7 @@ inline std::string thread_group::unequal_mismatch() const {
       std::size_t const expected = members_[q].call.receive_counts[m];
       if (sent == expected) continue;
       element_kind const kind = members_[m].call.kind;
-      return "communicator " + quoted(name_) + ": all_to_all counts do not match: " + who(m) + " sends " +
+      return "communicator " + in_quotes(name_) + ": all_to_all counts do not match: " + who(m) + " sends " +
              amount(sent, kind) + " to " + who(q) + "; " + who(q) + " receives " + amount(expected, kind) + " from " +
              who(m);
     }
@@ -61,13 +61,13 @@ inline std::string thread_group::missing_text() const {
     missing += (missing.empty() ? "" : ", ") + who(m) + " (after " + std::to_string(one.number) + " calls";
     missing += engine(m).finished.load(std::memory_order_acquire) ? ", returned from its function)" : ")";
   }
-  return "communicator " + quoted(name_) + ": " + waiting + " in call " + std::to_string(members_[first].number) +
+  return "communicator " + in_quotes(name_) + ": " + waiting + " in call " + std::to_string(members_[first].number) +
          ", " + describe(members_[first].call) + "; not arrived: " + missing +
          "; make the same number of calls on every rank";
 }
 
 inline std::string thread_group::waits_for_left_text(transfer const& one) const {
-  return "communicator " + quoted(name_) + ": " + describe_transfer(one) + ", but " + who(one.peer) +
+  return "communicator " + in_quotes(name_) + ": " + describe_transfer(one) + ", but " + who(one.peer) +
          " has returned from its function; match every send with a receive";
 }
 
@@ -102,7 +102,7 @@ inline std::string thread_group::stalled(std::chrono::steady_clock::time_point n
       if (at->seen == std::chrono::steady_clock::time_point{}) at->seen = now;
       if (now - at->seen >= age) aged = true;
       if (now - at->seen >= limit)
-        return "a transfer" + late() + "communicator " + quoted(name_) + ": " + describe_transfer(*at) + "; " +
+        return "a transfer" + late() + "communicator " + in_quotes(name_) + ": " + describe_transfer(*at) + "; " +
                who(at->peer) + " has not called";
     }
   }
@@ -125,7 +125,7 @@ inline void thread_group::collect_waits(std::chrono::steady_clock::time_point no
       blocked_wait wait;
       wait.rank = one.rank;
       wait.thread = one.token != nullptr ? engine(m).helper_thread.load(std::memory_order_acquire) : one.thread;
-      wait.text = who_calls(m, one.number, one.call) + " on " + quoted(name_);
+      wait.text = who_calls(m, one.number, one.call) + " on " + in_quotes(name_);
       for (std::size_t q = 0; q < size(); ++q)
         if (!members_[q].present) wait.awaited.push_back(next_caller(q));
       waits.push_back(std::move(wait));
@@ -136,7 +136,7 @@ inline void thread_group::collect_waits(std::chrono::steady_clock::time_point no
       if (!at->waited || at->seen == std::chrono::steady_clock::time_point{} || now - at->seen < age) continue;
       waits.push_back({members_[at->self].rank,
                        at->waiter,
-                       describe_transfer(*at) + " on " + quoted(name_),
+                       describe_transfer(*at) + " on " + in_quotes(name_),
                        {next_caller(at->peer)}});
     }
   }
