@@ -11,6 +11,9 @@ using namespace heddle::laws;
 
 namespace {
 
+struct rows : axis_name<"rows"> {};
+struct columns : axis_name<"columns"> {};
+struct planes : axis_name<"planes"> {};
 using mesh_2 = mesh<axis<dp, 2>>;
 using mesh_4 = mesh<axis<tp, 4>>;
 using mesh_2_2 = mesh<axis<dp, 2>, axis<tp, 2>>;
@@ -65,7 +68,8 @@ TEST_CASE("the plain path leads from every layout to every other") {
   CHECK(failing_rows<plain_path_is_a_path, on<mesh_2_2_2, two>>() == 0);
 }
 
-// Five axes at once: more layouts than the search looks at. There is a path all the same.
+// Five axes at once: more layouts than the search looks at; eight: more than a compiler would wait for. There is a path
+// all the same.
 TEST_CASE("a redistribution of many axes has a path") {
   using five = mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>, axis<ep, 2>, axis<cp, 2>>;
   constexpr dimension_list d = dims<dim<batch, 32>, dim<sequence, 32>, dim<heads, 32>, dim<embed, 32>>::value;
@@ -74,6 +78,16 @@ TEST_CASE("a redistribution of many axes has a path") {
   check_between(five::value, d, from, to);
   check_between(five::value, d, to, from);
   check_between(five::value, d, layout_of<five, partial<dp, pp, tp, ep, cp>>::value, to);
+
+  using eight = mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>, axis<ep, 2>, axis<cp, 2>, axis<rows, 2>, axis<columns, 2>,
+                     axis<planes, 2>>;
+  constexpr dimension_list large = dims<dim<batch, 256>, dim<embed, 256>>::value;
+  constexpr layout by_batch = layout_of<eight, split<batch, dp, pp, tp, ep, cp, rows, columns, planes>>::value;
+  constexpr layout by_embed = layout_of<eight, split<embed, planes, columns, rows, cp, ep, tp, pp, dp>>::value;
+  static_assert(find_redistribution(eight::value, large, by_batch, by_embed).exists);
+  check_between(eight::value, large, by_batch, by_embed);
+  check_between(eight::value, large, layout_of<eight, partial<dp, pp, tp, ep, cp, rows, columns, planes>>::value,
+                by_embed);
 }
 
 TEST_CASE("no path on two axes is cheaper than the one found") {

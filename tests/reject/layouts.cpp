@@ -21,11 +21,24 @@ struct anything {};
 #if defined(REJECT_AXIS_TWICE_IN_A_LAYOUT)  // expect: an axis must appear at most once in a layout
 // shows: heddle::tp
 constexpr auto refused = layout_of<world, split<batch, tp>, split<embed, tp>>::value;
-#elif defined(REJECT_SPLIT_AND_PARTIAL)         // expect: an axis must appear at most once in a layout
+#elif defined(REJECT_SPLIT_AND_PARTIAL)    // expect: an axis must appear at most once in a layout
 constexpr auto refused = layout_of<world, split<batch, dp, tp>, partial<tp>>::value;
-#elif defined(REJECT_AXIS_THE_MESH_LACKS)       // expect: 'Axis' must be an axis of the mesh
+#elif defined(REJECT_AXIS_THE_MESH_LACKS)  // expect: 'Axis' must be an axis of the mesh
 // shows: heddle::pp
 constexpr auto refused = layout_of<world, split<batch, pp>>::value;
+#elif defined(REJECT_AXIS_AS_A_PART)       // expect: 'Part' must be a split<Dimension, Axes...> or a partial<Axes...>
+// shows: heddle::tp
+constexpr auto refused = layout_of<world, tp>::value;
+#elif defined(REJECT_NO_MESH)              // expect: layout_of<Mesh, Parts...>: 'Mesh' must be a mesh<Axes...>
+constexpr auto refused = layout_of<anything>::value;
+#elif defined(REJECT_EMPTY_DIMENSION)      // expect: dim<Name, Size>: 'Size' must be at least 1
+// shows: heddle::embed
+constexpr auto refused = dim<embed, 0>::size;
+#elif defined(REJECT_UNCOUNTABLE_DIMENSIONS)    // expect: dims<Ds...>: must have at most 2^56 elements
+// shows: 1099511627776
+constexpr auto refused = dims<dim<batch, std::size_t{1} << 40>, dim<embed, std::size_t{1} << 40>>::rank;
+#elif defined(REJECT_UNCOUNTABLE_MESH)          // expect: mesh<Axes...>: must have at most 2^32 ranks
+constexpr auto refused = mesh<axis<dp, std::size_t{1} << 33>, axis<tp, std::size_t{1} << 33>>::size;
 #elif defined(REJECT_NO_AXIS)                   // expect: 'Axes' must be axis names; name at least one axis
 constexpr auto refused = sizeof(split<batch>);
 #elif defined(REJECT_PARTIAL_OVER_A_DIMENSION)  // expect: 'Axes' must be axis names

@@ -50,6 +50,7 @@ template <class Name, std::size_t Size>
 struct dim {
   static_assert(DimName<Name>,
                 "dim<Name, Size>: 'Name' must be a dimension name; derive a tag from dim_name<\"...\"> and use that");
+  static_assert(Size > 0, "dim<Name, Size>: 'Size' must be at least 1; leave the dimension out or give it a size");
   using name = Name;
   static constexpr std::size_t size = Size;
   static constexpr dimension value = {id_v<Name>, Name::name, Size, Size};
@@ -69,6 +70,14 @@ struct dims {
   static constexpr dimension_list value = {sizeof...(Ds), {{Ds::value...}}};
 
  private:
+  /// Bytes and traffic are counted in 64 bits, of a few copies of this.
+  static constexpr bool countable() {
+    std::size_t most = std::size_t{1} << 56;
+    for (std::size_t k = 0; k != value.rank; ++k)
+      if ((most /= value.dim[k].size == 0 ? 1 : value.dim[k].size) == 0) return false;
+    return true;
+  }
+  static_assert(countable(), "dims<Ds...>: must have at most 2^56 elements; make a dimension smaller");
   static constexpr bool names_differ() {
     for (std::size_t k = 0; k != value.rank; ++k)
       if (value.index_of(value.dim[k].name) != k) return false;

@@ -31,7 +31,12 @@ struct axis_of_mesh {
 };
 
 template <class Mesh, class Part>
-struct layout_part;
+struct layout_part {
+  static_assert(
+      sizeof(Part) == 0,
+      "layout_of<Mesh, Parts...>: 'Part' must be a split<Dimension, Axes...> or a partial<Axes...>; wrap it in one");
+  static constexpr bool add(layout&) { return true; }
+};
 template <class Mesh, class Name, class... Axes>
 struct layout_part<Mesh, split<Name, Axes...>> {
   static constexpr bool add(layout& l) {
@@ -60,6 +65,7 @@ struct layout_part<Mesh, partial<Axes...>> {
 template <class Mesh, class... Parts>
 struct layout_of {
  private:
+  static_assert(detail::is_mesh<Mesh>, "layout_of<Mesh, Parts...>: 'Mesh' must be a mesh<Axes...>; write it first");
   struct built {
     layout value{};
     bool once = true;

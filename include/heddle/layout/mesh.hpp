@@ -95,6 +95,13 @@ struct mesh {
                                                 : 1;
 
  private:
+  static constexpr bool countable() {
+    std::size_t most = std::size_t{1} << 32;
+    for (std::size_t a = 0; a != value.axes; ++a)
+      if ((most /= value.axis[a].size == 0 ? 1 : value.axis[a].size) == 0) return false;
+    return true;
+  }
+  static_assert(countable(), "mesh<Axes...>: must have at most 2^32 ranks; make an axis smaller");
   static constexpr bool names_differ() {
     for (std::size_t a = 0; a != value.axes; ++a)
       if (value.index_of(value.axis[a].name) != a) return false;

@@ -82,6 +82,9 @@ class path_search {
   /// Fills in the path; false where there were more layouts than capacity and a cheaper path may have been lost.
   constexpr bool run(redistribution& path) {
     choose_axes();
+    std::size_t moving = 0;
+    for (bool m : moves_) moving += m ? 1 : 0;
+    if (moving > most_searched) return false;
     add({from_, 0, 0, none, {}, false});
     for (;;) {
       std::size_t const n = cheapest();
@@ -98,6 +101,8 @@ class path_search {
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
+  /// With more axes on the move, capacity is full long before the goal, for all that a compiler will count.
+  static constexpr std::size_t most_searched = 5;
   struct step_taken {
     step_kind kind = step_kind::slice;
     std::uint8_t axis = 0, from = 0, to = 0;

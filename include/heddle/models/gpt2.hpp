@@ -35,7 +35,10 @@ namespace detail {
 
 template <gpt2_config C>
 struct gpt2_parts {
-  static_assert(C.width % C.heads == 0,
+  static_assert(
+      C.vocabulary > 0 && C.context > 0 && C.layers > 0 && C.heads > 0 && C.width > 0,
+      "gpt2<config>: 'vocabulary', 'context', 'layers', 'heads' and 'width' must be at least 1; give each a size");
+  static_assert(C.heads == 0 || C.width % C.heads == 0,
                 "gpt2<config>: 'width' must be a multiple of 'heads'; each head takes width / heads");
   static constexpr std::size_t hidden = C.mlp == 0 ? 4 * C.width : C.mlp;
   static constexpr biased bias_choice = C.biased ? biased::yes : biased::no;

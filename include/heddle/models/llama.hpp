@@ -36,10 +36,14 @@ namespace detail {
 
 template <llama_config C>
 struct llama_parts {
-  static_assert(C.width % C.heads == 0,
+  static_assert(C.vocabulary > 0 && C.context > 0 && C.layers > 0 && C.heads > 0 && C.kv_heads > 0 && C.width > 0 &&
+                    C.mlp > 0,
+                "llama<config>: 'vocabulary', 'context', 'layers', 'heads', 'kv_heads', 'width' and 'mlp' must be at "
+                "least 1; give each a size");
+  static_assert(C.heads == 0 || C.width % C.heads == 0,
                 "llama<config>: 'width' must be a multiple of 'heads'; each head takes width / heads");
   static_assert(
-      C.heads % C.kv_heads == 0,
+      C.kv_heads == 0 || C.heads % C.kv_heads == 0,
       "llama<config>: 'heads' must be a multiple of 'kv_heads'; each key/value head serves as many query heads");
   static constexpr std::size_t queries = C.heads / C.kv_heads;
   static constexpr initializer start = normal(C.stddev);
