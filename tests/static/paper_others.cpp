@@ -5,8 +5,9 @@
 // Left out, with the reason:
 //   NPT-002, 004, 006      floating-point operations and days: the ledger counts parameters, memory and traffic.
 //   NPT-010, 021, 023      losses after hours on a GPU, or of downloaded checkpoints.
-//   NPT-011                a training run of 2000 steps: the example that trains it states its loss.
-//   NPT-017, 019           sizes of data sets: tests of the data tools; BPE needs a tokenizer that is not here.
+//   NPT-011                a training run of 2000 steps: docs/reference/train.md has its command and its loss.
+//   NPT-017                in tests/train/text.cpp.
+//   NPT-019                BPE needs a tokenizer that is not here.
 //   NPT-025                the loss at the start: in paper_run.cpp.
 #include <doctest/doctest.h>
 
