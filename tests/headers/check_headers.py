@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that headers can be included by anyone, in any order, from any number of files.
+"""Checks that headers can be included by anyone, in any order, from any number of files (known-faults CT-1, CT-2, CT-3).
 
 check_headers.py alone INCLUDE -- COMPILER ARGUMENTS...    each header compiles as the only include of a file, and twice
 check_headers.py names INCLUDE                             no header uses a name that a system's or toolkit's macro takes
