@@ -172,6 +172,8 @@ class Train(unittest.TestCase):
         self.refused(["there is no 'large'", "tiny", "gpt2-124m"], "--model=large", program=script, status=2)
         self.refused(["--frobnicate"], "--frobnicate", 1, program=script, status=2)
         self.refused(["--steps: needs a value"], "--steps", program=script, status=2)
+        self.refused(["--list-plans: takes --model alone"], "--list-plans", "--steps", 3, program=script, status=2)
+        self.refused(["--list-plans: takes --model alone"], "--plan", "dp2", "--list-plans", program=script, status=2)
 
     def test_the_script_knows_every_option(self):
         told = run("--help").stdout
