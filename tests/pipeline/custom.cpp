@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "grid.hpp"
 #include <heddle/pipeline/analysis.hpp>
+#include "grid.hpp"
 
 // Schedules as a user writes them: the vocabulary must carry more than the two that come with the library.
 namespace {

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstddef>
 
-#include "grid.hpp"
 #include <heddle/pipeline/fault_of.hpp>
+#include "grid.hpp"
 
 // Each fact, on lists that keep it and on lists with one planted fault.
 namespace {

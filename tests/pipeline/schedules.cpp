@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "grid.hpp"
 #include <heddle/pipeline/schedule_table.hpp>
+#include "grid.hpp"
 
 namespace pl = heddle::schedules;
 using heddle::gpipe;

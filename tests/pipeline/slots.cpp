@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "grid.hpp"
 #include <heddle/pipeline/schedule_table.hpp>
+#include "grid.hpp"
 
 namespace {
 
