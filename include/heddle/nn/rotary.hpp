@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <heddle/layout/names.hpp>
@@ -40,32 +39,34 @@ struct rotary : primitive {
     static constexpr std::size_t kv_heads = Place::template extent<typename Heads::name>;
     static constexpr std::size_t width = Place::template extent<typename HeadDim::name>;
     static constexpr std::size_t batch_size = Place::input_size / (positions * kv_heads * (Group + 2) * width);
-    // cos and sin of every position and pair
+    // The positions, then cos and sin of every position and pair. Not on the stack: a sequence can be long.
+    static constexpr std::size_t position_slots = slot<T>(positions * sizeof(std::int64_t) / sizeof(T));
     static constexpr std::size_t table = positions * (width / 2);
-    static constexpr std::size_t forward_scratch = 2 * table;
-    static constexpr std::size_t backward_scratch = 2 * table;
+    static constexpr std::size_t forward_scratch = position_slots + 2 * table;
+    static constexpr std::size_t backward_scratch = forward_scratch;
 
     template <class Context>
     static void forward(Context& c, frame<T> const& f, T const* x, T* y) {
       prepare(c, f);
       if (x != y) Context::backend::template copy<Place::input_size>(x, y);
-      Context::backend::template rotary<batch_size, positions, kv_heads, Group, width>(y, f.scratch, f.scratch + table);
+      Context::backend::template rotary<batch_size, positions, kv_heads, Group, width>(y, cosine(f), sine(f));
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
       prepare(c, f);
       if (dx != dy) Context::backend::template copy<Place::input_size>(dy, dx);
-      Context::backend::template rotary_backward<batch_size, positions, kv_heads, Group, width>(dx, f.scratch,
-                                                                                                f.scratch + table);
+      Context::backend::template rotary_backward<batch_size, positions, kv_heads, Group, width>(dx, cosine(f), sine(f));
     }
 
    private:
+    static T* cosine(frame<T> const& f) { return f.scratch + position_slots; }
+    static T* sine(frame<T> const& f) { return f.scratch + position_slots + table; }
     template <class Context>
     static void prepare(Context const& c, frame<T> const& f) {
-      std::array<std::int64_t, positions> at{};
+      auto* const at = reinterpret_cast<std::int64_t*>(f.scratch);
       std::size_t const first = Place::template block<typename Sequence::name>(c.at()).origin;
       for (std::size_t i = 0; i < positions; ++i) at[i] = static_cast<std::int64_t>(first + i);
-      Context::backend::template rotary_table<positions, width>(at.data(), Base.theta, f.scratch, f.scratch + table);
+      Context::backend::template rotary_table<positions, width>(at, Base.theta, cosine(f), sine(f));
     }
   };
 };

@@ -21,10 +21,10 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
     constexpr stage_kind kind = decltype(kind_constant)::value;
     using memory = stage_memory<R, kind>;
     using parameters = stage_parameters<R, kind>;
-    traffic_table one{};
-    memory::stage::count_forward(one, at);
-    memory::stage::count_backward(one, at);
-    t.add(one, micro_batches);
+    traffic_table per_micro_batch{};
+    memory::stage::count_forward(per_micro_batch, at);
+    memory::stage::count_backward(per_micro_batch, at);
+    t.add(per_micro_batch, micro_batches);
     if constexpr (!memory::is_last) {
       t.add(partition::axis, comm::operation::send, micro_batches,
             micro_batches * comm::send_sent(memory::output_size) * sizeof(T));
