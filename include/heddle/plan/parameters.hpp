@@ -17,13 +17,25 @@ struct parameter_entry {
   bool decays = false;
   bool stacked = false;
   bool tied = false;
-  layout rest{};           ///< of the parameter between steps, and of optimizer state
-  layout compute{};        ///< as the ops read it
-  layout gradient{};       ///< as backward accumulates it
-  layout gradient_rest{};  ///< after the reduction; the optimizer's
-  std::size_t size = 0;    ///< local elements
-  std::size_t offset = 0;  ///< in the stage's arenas, elements
-  redistribution reduction{};
+  layout rest{};                       ///< of the parameter between its uses
+  layout compute{};                    ///< as the ops read it
+  layout gradient{};                   ///< as backward accumulates it
+  layout gradient_rest{};              ///< of the gradient after the reduction
+  layout state_rest{};                 ///< of optimizer state, and of the update
+  redistribution gather{};             ///< rest -> compute, before use
+  redistribution reduction{};          ///< gradient -> gradient_rest, once a step
+  redistribution to_state{};           ///< rest -> state_rest, before the update
+  redistribution gradient_to_state{};  ///< gradient_rest -> state_rest
+  redistribution from_state{};         ///< state_rest -> rest, after it
+  bool reduces_in_place = true;
+  // Local elements, and where they begin in their arenas.
+  std::size_t size = 0;  ///< at rest
+  std::size_t offset = 0;
+  std::size_t gathered_offset = 0;
+  std::size_t gradient_offset = 0;
+  std::size_t reduced_offset = 0;
+  std::size_t state_size = 0;
+  std::size_t state_offset = 0;
 };
 
 namespace detail {
@@ -69,8 +81,7 @@ struct tied_alike {
 
 /// A stage's parameters, in order of first use: the layout of its parameter, gradient and optimizer arenas.
 ///
-/// The rest layout of parameter, gradient and state is a choice beside the compute layout. Here it is the compute
-/// layout.
+/// Rest layouts are the plan's choice (`rest_policy`); sizes, offsets and redistributions follow from them.
 template <class R, stage_kind Kind>
 struct stage_parameters {
   using stage = typename stage_partition<R>::template stage<Kind>;
@@ -81,7 +92,8 @@ struct stage_parameters {
     std::array<parameter_entry, use_count> entry{};
     std::array<std::size_t, use_count> of_use{};
     std::size_t count = 0;
-    std::size_t elements = 0;
+    std::size_t elements = 0, gathered = 0, gradients = 0, reduced = 0, states = 0;
+    bool paths_exist = true;
     std::size_t repeated = use_count;  ///< the first use whose name is taken
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
@@ -108,17 +120,43 @@ struct stage_parameters {
       e.stacked = u.stacked;
       e.tied = u.tie != 0;
       e.compute = u.compute;
-      e.rest = u.compute;
       e.gradient = u.gradient;
-      e.gradient_rest = e.rest;
-      e.size = local_size(R::mesh::value, u.dims, u.compute);
-      e.offset = t.elements;
-      t.elements += slot<typename R::element>(e.size);
-      e.reduction = find_redistribution(R::mesh::value, e.dims, e.gradient, e.gradient_rest);
+      rest_layouts const rest = R::plan::rest_policy::of(R::mesh::value, u.dims, u.compute);
+      e.rest = rest.parameter;
+      e.gradient_rest = rest.gradient;
+      e.state_rest = rest.state;
+      t.paths_exist = lay_out(e, t) && t.paths_exist;
     }
     return t;
   }
+  static constexpr bool lay_out(parameter_entry& e, table& t) {
+    constexpr mesh_value mesh = R::mesh::value;
+    e.gather = find_redistribution(mesh, e.dims, e.rest, e.compute);
+    e.reduction = find_redistribution(mesh, e.dims, e.gradient, e.gradient_rest);
+    e.to_state = find_redistribution(mesh, e.dims, e.rest, e.state_rest);
+    e.gradient_to_state = find_redistribution(mesh, e.dims, e.gradient_rest, e.state_rest);
+    e.from_state = find_redistribution(mesh, e.dims, e.state_rest, e.rest);
+    e.reduces_in_place = e.reduction.from_size == e.reduction.to_size;
+    e.size = e.gather.from_size;
+    e.state_size = e.to_state.to_size;
+    e.offset = take(t.elements, e.size);
+    e.gathered_offset = take(t.gathered, e.gather.empty() ? 0 : e.gather.to_size);
+    e.gradient_offset = take(t.gradients, e.reduction.from_size);
+    e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduction.to_size);
+    e.state_offset = take(t.states, e.state_size);
+    return e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists &&
+           e.from_state.exists;
+  }
+  static constexpr std::size_t take(std::size_t& arena, std::size_t elements) {
+    std::size_t const begin = arena;
+    arena += slot<typename R::element>(elements);
+    return begin;
+  }
   static constexpr table built = build();
+  static_assert(
+      built.paths_exist,
+      "plan: 'rest_policy' must give complete values in sizes that divide; return layouts without partial axes, "
+      "and split a dimension that the ranks divide");
   static constexpr parameter_name name_of_use(std::size_t k) {
     return k < use_count ? stage::uses[k].name : parameter_name{};
   }
@@ -132,20 +170,35 @@ struct stage_parameters {
   static constexpr std::array<parameter_entry, use_count> entry = built.entry;
   /// Which entry each use reads.
   static constexpr std::array<std::size_t, use_count> of_use = built.of_use;
-  /// Elements of one arena, slots included.
+  /// Elements of the arenas, slots included: parameters at rest, gathered copies, accumulated and reduced gradients
+  /// (where they cannot share a place), one slot of optimizer state.
   static constexpr std::size_t elements = built.elements;
+  static constexpr std::size_t gathered_elements = built.gathered;
+  static constexpr std::size_t gradient_elements = built.gradients;
+  static constexpr std::size_t reduced_elements = built.reduced;
+  static constexpr std::size_t state_elements = built.states;
   /// Elements that mean something.
   static constexpr std::size_t local_elements = [] {
     std::size_t n = 0;
     for (std::size_t k = 0; k < count; ++k) n += entry[k].size;
     return n;
   }();
-  /// Scratch for the largest reduction.
-  static constexpr std::size_t reduction_scratch = [] {
-    std::size_t n = 0;
-    for (std::size_t k = 0; k < count; ++k)
-      n = detail::larger(n, redistribution_scratch(R::mesh::value, entry[k].reduction));
-    return n;
+  /// Scratch for the largest gathering, reduction or update: an update that is not done where the parameter rests has
+  /// its part of parameter and gradient there.
+  static constexpr std::size_t scratch = [] {
+    std::size_t most = 0;
+    for (std::size_t n = 0; n < count; ++n) {
+      auto const& e = entry[n];
+      std::size_t update = 0;
+      for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
+        if (!path->empty())
+          update = detail::larger(
+              update, 2 * slot<typename R::element>(e.state_size) + redistribution_scratch(R::mesh::value, *path));
+      most = detail::larger(most, update);
+      most = detail::larger(most, redistribution_scratch(R::mesh::value, e.gather));
+      most = detail::larger(most, redistribution_scratch(R::mesh::value, e.reduction));
+    }
+    return most;
   }();
 
   /// The entry with this identity, or `count`.

@@ -6,6 +6,7 @@
 #include <heddle/pipeline/one_f_one_b.hpp>
 #include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/policies.hpp>
+#include <heddle/plan/rest_layouts.hpp>
 #include <type_traits>
 
 namespace heddle {
@@ -167,6 +168,8 @@ struct plan {
       detail::chosen_t<policy_kind::precision, precision<fp32>, Policies...>::value;
   using element = typename detail::element_of<precision_value.storage>::type;
   using optimizer_type = typename detail::chosen_t<policy_kind::optimizer, optimizer<adamw>, Policies...>::type;
+  /// Rest layouts of parameters, gradients and optimizer state; a derived plan may declare its own.
+  using rest_policy = rest_as_computed;
   using pads = detail::chosen_t<policy_kind::padding, padding<pad<vocab>>, Policies...>;
 
   static constexpr bool gives_micro_batch = detail::times_given<policy_kind::micro_batch, Policies...> > 0;

@@ -65,14 +65,16 @@ struct stage_memory {
   static constexpr std::size_t output_gradient_elements = slot<element>(output_size);
   static constexpr std::size_t scratch_elements =
       output_gradient_elements +
-      detail::larger(detail::larger(stage::forward_scratch, stage::backward_scratch), parameters::reduction_scratch);
+      detail::larger(detail::larger(stage::forward_scratch, stage::backward_scratch), parameters::scratch);
 
   static constexpr std::size_t token_count =
       R::plan::micro_batches * local_size(mesh, R::tokens::value, R::token_layout);
 
   static constexpr memory_table table(std::size_t in_flight) {
-    constexpr std::size_t p = parameters::elements * sizeof(element);
-    return {{p, p, p * R::plan::optimizer_type::slots, in_flight * slot_elements * sizeof(element),
+    constexpr std::size_t slots = R::plan::optimizer_type::slots;
+    return {{(parameters::elements + parameters::gathered_elements) * sizeof(element),
+             (parameters::gradient_elements + parameters::reduced_elements) * sizeof(element),
+             parameters::state_elements * slots * sizeof(element), in_flight * slot_elements * sizeof(element),
              scratch_elements * sizeof(element), 2 * token_count * sizeof(std::int32_t)}};
   }
 };

@@ -36,10 +36,12 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
       t.add(partition::axis, comm::operation::receive, micro_batches, 0);
     }
     for (std::size_t n = 0; n < parameters::count; ++n) {
-      count_redistribution<T>(t, mesh, at, parameters::entry[n].reduction);
+      auto const& e = parameters::entry[n];
+      for (auto const* path : {&e.gather, &e.reduction, &e.to_state, &e.gradient_to_state, &e.from_state})
+        count_redistribution<T>(t, mesh, at, *path);
       if (shared_parameters<R>::template is_shared<kind>(n))
         t.add(partition::axis, comm::operation::all_reduce, 1,
-              comm::all_reduce_sent(parameters::entry[n].size, 2, memory::is_first ? 0 : 1) * sizeof(T));
+              comm::all_reduce_sent(e.reduction.to_size, 2, memory::is_first ? 0 : 1) * sizeof(T));
     }
     return 0;
   });

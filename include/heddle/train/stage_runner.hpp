@@ -9,10 +9,10 @@
 #include <heddle/plan/stage_traffic.hpp>
 #include <heddle/tensor/arena.hpp>
 #include <heddle/train/context.hpp>
+#include <heddle/train/parameter_store.hpp>
 #include <heddle/train/stage_interface.hpp>
 #include <heddle/train/trace.hpp>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,29 +47,17 @@ class stage_runner final : public stage_interface<R> {
         trace_(trace),
         stage_index_(partition::stage_of(comm.at())),
         in_flight_(table::peak_in_flight(stage_index_)),
-        value_(parameters::elements),
-        gradient_(parameters::elements),
-        state_(parameters::elements * slots),
+        store_(comm, seed),
         activations_(in_flight_ * memory::slot_elements),
         scratch_(memory::scratch_elements),
         tokens_(2 * memory::token_count),
         sent_activation_(in_flight_),
-        sent_gradient_(in_flight_) {
-    if constexpr (shared_parameters<R>::count > 0 && (Kind == stage_kind::first || Kind == stage_kind::last)) {
-      std::array<std::size_t, 2> const ends = {0, partition::stages - 1};
-      ends_.emplace(comm.along(partition::axis).subset(std::span<std::size_t const>(ends), "pipeline ends"));
-    }
-    for (std::size_t k = 0; k < parameters::use_count; ++k) {
-      std::size_t const offset = parameters::entry[parameters::of_use[k]].offset;
-      value_pointer_[k] = value_.data() + offset;
-      gradient_pointer_[k] = gradient_.data() + offset;
-    }
-    initialise(seed);
-  }
+        sent_gradient_(in_flight_) {}
 
   step_result step(std::int32_t const* tokens, std::int32_t const* targets, step_facts<options> const& facts) override {
     take_tokens(tokens, targets);
-    std::memset(gradient_.data(), 0, gradient_.bytes());
+    store_.gather(scratch_.data());
+    store_.clear_gradients();
     step_result result;
     result.loss.count = count_targets();
     seed_gradient_ = result.loss.count > 0 ? 1 / result.loss.count : 0;
@@ -84,6 +72,7 @@ class stage_runner final : public stage_interface<R> {
     loss_sum result;
     result.count = count_targets();
     loss_ = 0;
+    store_.gather(scratch_.data());
     context_.begin_step(0, 0, false);
     for (std::size_t m = 0; m < R::plan::micro_batches; ++m) forward_through(m, m % in_flight_);
     finish_sends();
@@ -94,6 +83,7 @@ class stage_runner final : public stage_interface<R> {
   /// The logits of the first micro-batch of the data rank, [micro_batch, context, vocabulary], on every rank.
   void logits(std::int32_t const* tokens, std::span<element> out) override {
     take_tokens(tokens, tokens);
+    store_.gather(scratch_.data());
     context_.begin_step(0, 0, false);
     context_.begin_micro_batch(0, targets_at(0));
     if constexpr (memory::is_last) {
@@ -130,20 +120,11 @@ class stage_runner final : public stage_interface<R> {
   }
 
   [[nodiscard]] std::size_t parameter_count() const override { return parameters::count; }
-  [[nodiscard]] parameter_view<element> parameter(std::size_t n) override {
-    auto const& e = parameters::entry[n];
-    return {&e, value_.data() + e.offset, gradient_.data() + e.offset,
-            !(Kind == stage_kind::last && shared_parameters<R>::template is_shared<Kind>(n))};
-  }
-  [[nodiscard]] std::array<element*, slots> optimizer_state(std::size_t n) override {
-    std::array<element*, slots> s{};
-    for (std::size_t k = 0; k < slots; ++k)
-      s[k] = state_.data() + k * parameters::elements + parameters::entry[n].offset;
-    return s;
-  }
+  [[nodiscard]] parameter_view<element> parameter(std::size_t n) override { return store_.view(n); }
+  [[nodiscard]] std::array<element*, slots> optimizer_state(std::size_t n) override { return store_.state(n); }
   [[nodiscard]] memory_table allocated() const override {
-    return {
-        {value_.bytes(), gradient_.bytes(), state_.bytes(), activations_.bytes(), scratch_.bytes(), tokens_.bytes()}};
+    return {{store_.parameter_bytes(), store_.gradient_bytes(), store_.state_bytes(), activations_.bytes(),
+             scratch_.bytes(), tokens_.bytes()}};
   }
   [[nodiscard]] traffic_table sent() const override {
     traffic_table t{};
@@ -152,31 +133,11 @@ class stage_runner final : public stage_interface<R> {
         t.add(axis, static_cast<comm::operation>(k), counted.of[k].calls, counted.of[k].bytes_sent);
     };
     for (std::size_t a = 0; a != mesh.axes; ++a) add(a, comm_->along(a).counters());
-    if (ends_) add(partition::axis, ends_->counters());
+    if (store_.ends()) add(partition::axis, store_.ends()->counters());
     return t;
   }
 
  private:
-  void initialise(std::uint64_t seed) {
-    for (std::size_t n = 0; n < parameters::count; ++n) {
-      auto const& e = parameters::entry[n];
-      element* const w = value_.data() + e.offset;
-      index_map const map = local_index_map(mesh, e.dims, e.rest, comm_->at());
-      switch (e.init.kind) {
-        case initializer::kind_type::zeros:
-          break;
-        case initializer::kind_type::ones:
-          for_each_run(map, [&](std::size_t begin, std::size_t count, std::uint64_t) {
-            for (std::size_t i = 0; i < count; ++i) w[begin + i] = element(1);
-          });
-          break;
-        case initializer::kind_type::normal:
-          backend::fill_normal(w, map, random_key{seed, 0, e.id}, 0.0, e.init.stddev);
-          break;
-      }
-    }
-  }
-
   void take_tokens(std::int32_t const* tokens, std::int32_t const* targets) {
     std::memcpy(tokens_.data(), tokens, memory::token_count * sizeof(std::int32_t));
     std::memcpy(tokens_.data() + memory::token_count, targets, memory::token_count * sizeof(std::int32_t));
@@ -206,13 +167,6 @@ class stage_runner final : public stage_interface<R> {
       if (a != partition::axis && !stage::output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
     return true;
   }
-  /// Whether this rank's part of a gradient enters the global norm: each element is counted once.
-  [[nodiscard]] bool owns(std::size_t n) const {
-    layout const& l = parameters::entry[n].gradient_rest;
-    for (std::size_t a = 0; a != mesh.axes; ++a)
-      if (a != partition::axis && !l.is_split(a) && comm_->at()[a] != 0) return false;
-    return !(Kind == stage_kind::last && shared_parameters<R>::template is_shared<Kind>(n));
-  }
   double over_all_ranks(double value) {
     comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(&value, 1), comm::reduction::sum);
     return value;
@@ -222,7 +176,7 @@ class stage_runner final : public stage_interface<R> {
   [[nodiscard]] element* slot_at(std::size_t s) const { return activations_.data() + s * memory::slot_elements; }
   [[nodiscard]] element* output_gradient() const { return scratch_.data(); }
   [[nodiscard]] frame<element> frame_at(element* saved, element* scratch) const {
-    return {value_pointer_.data(), gradient_pointer_.data(), saved, scratch, partition::template first_site<Kind>(), 0};
+    return {store_.values(), store_.gradients(), saved, scratch, partition::template first_site<Kind>(), 0};
   }
   [[nodiscard]] frame<element> frame_of_slot(std::size_t s) const {
     return frame_at(slot_at(s), scratch_.data() + memory::output_gradient_elements);
@@ -255,7 +209,7 @@ class stage_runner final : public stage_interface<R> {
         send_gradient(s);
         return;
       case kind::reduce_gradients:
-        reduce_gradients();
+        store_.reduce(scratch_.data());
         return;
       case kind::step:
         update(facts, result);
@@ -325,23 +279,9 @@ class stage_runner final : public stage_interface<R> {
                       slot_at(s) + memory::input_gradient);
   }
 
-  void reduce_gradients() {
-    for (std::size_t n = 0; n < parameters::count; ++n) {
-      auto const& e = parameters::entry[n];
-      element* const g = gradient_.data() + e.offset;
-      if (!e.reduction.empty()) redistribute(*comm_, e.reduction, static_cast<element const*>(g), g, scratch_.data());
-      if (ends_ && shared_parameters<R>::template is_shared<Kind>(n))
-        ends_->all_reduce(std::span<element>(g, e.size), comm::reduction::sum);
-    }
-  }
-
   void update(step_facts<options> const& facts, step_result& result) {
     finish_sends();
-    double totals[step_scalars] = {0, owns_loss() ? loss_ : 0};
-    for (std::size_t n = 0; n < parameters::count; ++n)
-      if (owns(n))
-        totals[0] += backend::sum_of_squares(
-            static_cast<element const*>(gradient_.data() + parameters::entry[n].offset), parameters::entry[n].size);
+    double totals[step_scalars] = {store_.squared_norm(), owns_loss() ? loss_ : 0};
     comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(totals, step_scalars), comm::reduction::sum);
     result.gradient_norm = std::sqrt(totals[0]);
     result.loss.sum = totals[1];
@@ -352,13 +292,9 @@ class stage_runner final : public stage_interface<R> {
                   "; parameters are unchanged; lower the learning rate, clip, or check the data");
     bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
     double const scale = too_long ? facts.clip / result.gradient_norm : 1;
-    for (std::size_t n = 0; n < parameters::count; ++n) {
-      auto const& e = parameters::entry[n];
-      optimizer_type::template update<backend>(
-          facts.optimizer, update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, e.decays},
-          value_.data() + e.offset, static_cast<element const*>(gradient_.data() + e.offset), optimizer_state(n),
-          e.size);
-    }
+    store_.update(facts.optimizer,
+                  update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, false},
+                  scratch_.data());
   }
 
   /// Gathered logits have the stored vocabulary; users see the real one.
@@ -373,17 +309,12 @@ class stage_runner final : public stage_interface<R> {
   trace_recorder* trace_;
   std::size_t stage_index_;
   std::size_t in_flight_;
-  arena<element> value_;
-  arena<element> gradient_;
-  arena<element> state_;
+  parameter_store<R, Kind, Communicator> store_;
   arena<element> activations_;
   arena<element> scratch_;
   arena<std::int32_t> tokens_;
-  std::array<element const*, parameters::use_count> value_pointer_{};
-  std::array<element*, parameters::use_count> gradient_pointer_{};
   std::vector<handle> sent_activation_;
   std::vector<handle> sent_gradient_;
-  std::optional<Communicator> ends_;
   double loss_ = 0;
   double seed_gradient_ = 0;
 };

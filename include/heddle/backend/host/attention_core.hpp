@@ -85,7 +85,7 @@ struct attention_head {
 
   /// Lane t of vector v sees key j.
   static auto visible(causal_tile const& tile, std::size_t v, std::size_t j) {
-    lanes<T> index;
+    lanes<T> index{};
     for (std::size_t i = 0; i < lane; ++i) index[i] = static_cast<T>(v * lane + i);
     return index >= lanes<T>{} + static_cast<T>(tile.first_query(j));
   }
