@@ -52,6 +52,36 @@ TEST_CASE("asynchronous collectives give what the blocking ones give, also out o
   }
 }
 
+TEST_CASE("an exchange and a broadcast run beside other work") {
+  watchdog const guard;
+  std::atomic<int> wrong{0};
+  run_threads(4, [&](thread_communicator& world) {
+    std::size_t const n = world.size(), r = world.rank();
+    // Equal blocks of two; then blocks whose length is 1 + sender + receiver.
+    std::vector<int> in(2 * n, static_cast<int>(r)), out(2 * n, -1);
+    std::vector<std::size_t> counts(n);
+    std::size_t total = 0;
+    for (std::size_t k = 0; k < n; ++k) total += counts[k] = 1 + r + k;
+    std::vector<int> uneven_in(total, static_cast<int>(r)), uneven_out(total, -1);
+    std::vector<int> news(1000, r == 2 ? 5 : 0);
+    thread_handle one = world.all_to_all_async(std::span<int const>(in), std::span(out));
+    thread_handle two = world.all_to_all_async(std::span<int const>(uneven_in), std::span<std::size_t const>(counts),
+                                               std::span(uneven_out), std::span<std::size_t const>(counts));
+    thread_handle three = world.broadcast_async(std::span(news), 2);
+    three.wait();
+    two.wait();
+    one.wait();
+    std::size_t at = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      if (out[2 * k] != static_cast<int>(k) || out[2 * k + 1] != static_cast<int>(k)) ++wrong;
+      for (std::size_t i = 0; i < counts[k]; ++i)
+        if (uneven_out[at++] != static_cast<int>(k)) ++wrong;
+    }
+    if (news != std::vector<int>(1000, 5)) ++wrong;
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("every rank exchanges with both neighbours of a ring at once") {
   watchdog const guard;
   std::atomic<int> wrong{0};

@@ -45,6 +45,9 @@ concept Communicator = std::movable<C> && CommunicationHandle<typename C::handle
   { group.all_reduce_async(out, how) } -> std::same_as<typename C::handle>;
   { group.reduce_scatter_async(in, out, how) } -> std::same_as<typename C::handle>;
   { group.all_gather_async(in, out) } -> std::same_as<typename C::handle>;
+  { group.all_to_all_async(in, out) } -> std::same_as<typename C::handle>;
+  { group.all_to_all_async(in, list, out, list) } -> std::same_as<typename C::handle>;
+  { group.broadcast_async(out, rank) } -> std::same_as<typename C::handle>;
   { group.send_async(in, rank) } -> std::same_as<typename C::handle>;
   { group.receive_async(out, rank) } -> std::same_as<typename C::handle>;
   { group.split(rank, rank, label) } -> std::same_as<C>;

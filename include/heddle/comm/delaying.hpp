@@ -74,13 +74,29 @@ class delaying {
     late().all_to_all(in, out);
   }
   template <class T>
+  [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
+    return later([in, out](C& inner) { return inner.all_to_all_async(in, out); });
+  }
+  template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<std::size_t const> send_counts,
                   std::span<T> out, std::span<std::size_t const> receive_counts) {
     late().all_to_all(in, send_counts, out, receive_counts);
   }
   template <class T>
+  [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in,
+                                        std::span<std::size_t const> send_counts, std::span<T> out,
+                                        std::span<std::size_t const> receive_counts) {
+    return later([in, send_counts, out, receive_counts](C& inner) {
+      return inner.all_to_all_async(in, send_counts, out, receive_counts);
+    });
+  }
+  template <class T>
   void broadcast(std::span<T> data, std::size_t root) {
     late().broadcast(data, root);
+  }
+  template <class T>
+  [[nodiscard]] handle broadcast_async(std::span<T> data, std::size_t root) {
+    return later([data, root](C& inner) { return inner.broadcast_async(data, root); });
   }
   void barrier() { late().barrier(); }
   template <class T>

@@ -87,6 +87,11 @@ class recording {
     note<T>(operation::all_to_all, in.size());
     inner_.all_to_all(in, out);
   }
+  template <class T>
+  [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
+    note<T>(operation::all_to_all, in.size(), 0, true);
+    return inner_.all_to_all_async(in, out);
+  }
   /// Recorded with the elements given.
   template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<std::size_t const> send_counts,
@@ -95,9 +100,21 @@ class recording {
     inner_.all_to_all(in, send_counts, out, receive_counts);
   }
   template <class T>
+  [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in,
+                                        std::span<std::size_t const> send_counts, std::span<T> out,
+                                        std::span<std::size_t const> receive_counts) {
+    note<T>(operation::all_to_all, in.size(), 0, true);
+    return inner_.all_to_all_async(in, send_counts, out, receive_counts);
+  }
+  template <class T>
   void broadcast(std::span<T> data, std::size_t root) {
     note<T>(operation::broadcast, data.size(), root);
     inner_.broadcast(data, root);
+  }
+  template <class T>
+  [[nodiscard]] handle broadcast_async(std::span<T> data, std::size_t root) {
+    note<T>(operation::broadcast, data.size(), root, true);
+    return inner_.broadcast_async(data, root);
   }
   void barrier() {
     note<std::byte>(operation::barrier, 0);

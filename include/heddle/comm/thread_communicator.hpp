@@ -86,13 +86,12 @@ class thread_communicator {
   template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
     begin(operation::all_to_all);
-    if (in.size() != out.size() || in.size() % size() != 0)
-      reject(operation::all_to_all, "in has " + std::to_string(in.size()) + " elements, out has " +
-                                        std::to_string(out.size()) + "; both must have the same multiple of " +
-                                        std::to_string(size()));
-    detail::collective_call call = plain_call<T>(operation::all_to_all, in.size(), in.data(), out.data());
-    require_apart(call, in.size(), out.size());
-    run(call);
+    run(all_to_all_call<T>(in, out));
+  }
+  template <class T>
+  [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
+    begin(operation::all_to_all);
+    return start(all_to_all_call<T>(in, out));
   }
 
   /// The same with blocks of any length, one after the other in rank order: send_counts[r] elements go to rank r,
@@ -101,23 +100,27 @@ class thread_communicator {
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<std::size_t const> send_counts,
                   std::span<T> out, std::span<std::size_t const> receive_counts) {
     begin(operation::all_to_all);
-    require_counts("send_counts", send_counts, "in", in.size());
-    require_counts("receive_counts", receive_counts, "out", out.size());
-    detail::collective_call call = plain_call<T>(operation::all_to_all, 0, in.data(), out.data());
-    call.send_counts = send_counts.data();
-    call.receive_counts = receive_counts.data();
-    require_apart(call, in.size(), out.size());
-    run(call);
+    run(all_to_all_call<T>(in, send_counts, out, receive_counts));
+  }
+  /// The counts, like the data, must stay as they are until it is waited for.
+  template <class T>
+  [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in,
+                                        std::span<std::size_t const> send_counts, std::span<T> out,
+                                        std::span<std::size_t const> receive_counts) {
+    begin(operation::all_to_all);
+    return start(all_to_all_call<T>(in, send_counts, out, receive_counts));
   }
 
   /// data becomes that of rank `root`. The root sends `broadcast_sent`.
   template <class T>
   void broadcast(std::span<T> data, std::size_t root) {
     begin(operation::broadcast);
-    require_rank(operation::broadcast, "root", root);
-    detail::collective_call call = plain_call<T>(operation::broadcast, data.size(), data.data(), data.data());
-    call.root = root;
-    run(call);
+    run(broadcast_call<T>(data, root));
+  }
+  template <class T>
+  [[nodiscard]] handle broadcast_async(std::span<T> data, std::size_t root) {
+    begin(operation::broadcast);
+    return start(broadcast_call<T>(data, root));
   }
 
   /// Returns when every rank has called it. Moves nothing.
@@ -304,6 +307,34 @@ class thread_communicator {
     return call;
   }
 
+  template <class T>
+  detail::collective_call all_to_all_call(std::span<T const> in, std::span<T> out) {
+    if (in.size() != out.size() || in.size() % size() != 0)
+      reject(operation::all_to_all, "in has " + std::to_string(in.size()) + " elements, out has " +
+                                        std::to_string(out.size()) + "; both must have the same multiple of " +
+                                        std::to_string(size()));
+    detail::collective_call call = plain_call<T>(operation::all_to_all, in.size(), in.data(), out.data());
+    require_apart(call, in.size(), out.size());
+    return call;
+  }
+  template <class T>
+  detail::collective_call all_to_all_call(std::span<T const> in, std::span<std::size_t const> send_counts,
+                                          std::span<T> out, std::span<std::size_t const> receive_counts) {
+    require_counts("send_counts", send_counts, "in", in.size());
+    require_counts("receive_counts", receive_counts, "out", out.size());
+    detail::collective_call call = plain_call<T>(operation::all_to_all, 0, in.data(), out.data());
+    call.send_counts = send_counts.data();
+    call.receive_counts = receive_counts.data();
+    require_apart(call, in.size(), out.size());
+    return call;
+  }
+  template <class T>
+  detail::collective_call broadcast_call(std::span<T> data, std::size_t root) {
+    require_rank(operation::broadcast, "root", root);
+    detail::collective_call call = plain_call<T>(operation::broadcast, data.size(), data.data(), data.data());
+    call.root = root;
+    return call;
+  }
   template <class T>
   detail::collective_call all_gather_call(std::span<T const> in, std::span<T> out) {
     std::size_t const chunk = chunk_count(out.size(), size(), member_);
