@@ -137,7 +137,7 @@ void compare_with_serial() {
   using ledger = heddle::ledger<Model, Plan>;
   serial_run const& reference = serial_reference<Model, trainer_type::global_batch_size / rows_per_micro_batch>();
   std::mutex one_at_a_time;  // doctest's assertions, and the tally below
-  std::map<std::string, std::size_t> elements;
+  std::map<std::string, std::size_t> elements, stored;
   heddle::run<Plan>(heddle::threads, [&](auto& rank) {
     trainer_type trainer(rank, options<trainer_type>());
     auto const before = trainer.sent();
@@ -164,7 +164,10 @@ void compare_with_serial() {
       CHECK(difference(p.gradient, gradient_map, expected.gradient) <= bound);
       CHECK(padding_is_zero(p.value, map));
       CHECK(padding_is_zero(p.gradient, gradient_map));
-      if (p.owned) elements[std::string(p.entry->name.view())] += p.entry->size;
+      if (!p.owned) continue;
+      elements[std::string(p.entry->name.view())] += p.entry->size;
+      std::size_t& whole_size = stored[std::string(p.entry->name.view())] = 1;
+      for (std::size_t k = 0; k < p.entry->dims.rank; ++k) whole_size *= p.entry->dims.dim[k].stored;
     }
     // Predicted bytes are the bytes taken, and the bytes sent.
     CHECK(trainer.allocated() ==
@@ -177,6 +180,7 @@ void compare_with_serial() {
   // Nothing was left out: all ranks together hold each parameter a whole number of times.
   for (auto const& p : reference.parameter) {
     CAPTURE(p.first);
+    CHECK(elements[p.first] % stored.at(p.first) == 0);
     CHECK(elements[p.first] >= p.second.value.size());
   }
 }
