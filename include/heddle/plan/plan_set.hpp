@@ -27,7 +27,7 @@ template <class... Plans>
 struct plan_set {
   static_assert(
       (NamedPlan<Plans> && ...),
-      "plan_set<Plans...>: each plan must be a NamedPlan; derive it from heddle::plan<…> and give it a static "
+      "plan_set<Plans...>: each plan must be a NamedPlan; derive it from heddle::plan<...> and give it a static "
       "constexpr std::string_view name");
   static constexpr std::size_t size = sizeof...(Plans);
   static constexpr auto plans = boost::hana::tuple_t<Plans...>;
