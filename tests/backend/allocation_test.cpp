@@ -1,64 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step allocates nothing: neither our code nor Eigen's packing of products. The C library's allocation functions are
-// replaced by counting ones, under which operator new and Eigen's own allocator end.
+// A step allocates nothing: neither our code nor Eigen's packing of products.
 #include <heddle/backend/host.hpp>
 
-#include <cerrno>
-#include <cstdlib>
-
+#include "../support/count_allocations.hpp"
 #include "checks.hpp"
-
-namespace {
-thread_local bool counting = false;
-thread_local std::size_t allocations = 0;
-
-void count() {
-  if (counting) ++allocations;
-}
-}  // namespace
-
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-
-void* malloc(std::size_t bytes) {
-  count();
-  return __libc_malloc(bytes);
-}
-void* calloc(std::size_t n, std::size_t bytes) {
-  count();
-  return __libc_calloc(n, bytes);
-}
-void* realloc(void* memory, std::size_t bytes) {
-  count();
-  return __libc_realloc(memory, bytes);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  count();
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
-  count();
-  *memory = __libc_memalign(alignment, bytes);
-  return *memory == nullptr ? ENOMEM : 0;
-}
-}
 
 namespace {
 
 using heddle::activation_kind;
+using heddle::testing::allocations_of;
 using host = heddle::host_backend;
-
-template <class Work>
-std::size_t allocations_of(Work work) {
-  allocations = 0;
-  counting = true;
-  work();
-  counting = false;
-  return allocations;
-}
 
 /// Forward and backward of one linear layer, as a step calls them.
 template <std::size_t M, std::size_t N, std::size_t K, class T>

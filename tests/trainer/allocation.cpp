@@ -1,49 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step takes no memory: neither the runner, nor the communicator, nor Eigen's packing. The C library's allocation
-// functions are replaced by counting ones, under which operator new ends too.
-#include <cerrno>
-#include <cstdlib>
+// A step takes no memory: neither the runner, nor the communicator, nor Eigen's packing.
 #include <heddle/heddle.hpp>
 
+#include "../support/count_allocations.hpp"
 #include "tiny.hpp"
-
-namespace {
-thread_local bool counting = false;
-thread_local std::size_t allocations = 0;
-
-void count() {
-  if (counting) ++allocations;
-}
-}  // namespace
-
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-
-void* malloc(std::size_t bytes) {
-  count();
-  return __libc_malloc(bytes);
-}
-void* calloc(std::size_t n, std::size_t bytes) {
-  count();
-  return __libc_calloc(n, bytes);
-}
-void* realloc(void* memory, std::size_t bytes) {
-  count();
-  return __libc_realloc(memory, bytes);
-}
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
-  count();
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
-  count();
-  *memory = __libc_memalign(alignment, bytes);
-  return *memory == nullptr ? ENOMEM : 0;
-}
-}
 
 using namespace heddle;
 using namespace heddle::testing;
@@ -62,11 +22,7 @@ std::vector<std::array<std::size_t, 5>> allocations_of_steps() {
     trainer_type trainer(rank, {.clip = 0.5, .trace = &trace});
     std::vector<std::int32_t> const tokens(trainer_type::local_tokens, 3), targets(trainer_type::local_tokens, 5);
     for (std::size_t s = 0; s < 5; ++s) {
-      allocations = 0;
-      counting = true;
-      trainer.step(tokens, targets);
-      counting = false;
-      counted[rank.rank()][s] = allocations;
+      counted[rank.rank()][s] = allocations_of([&] { trainer.step(tokens, targets); });
     }
   });
   return counted;
