@@ -147,9 +147,9 @@ struct stage_parameters {
     return e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists &&
            e.from_state.exists;
   }
-  static constexpr std::size_t take(std::size_t& arena, std::size_t elements) {
+  static constexpr std::size_t take(std::size_t& arena, std::size_t wanted) {
     std::size_t const begin = arena;
-    arena += slot<typename R::element>(elements);
+    arena += slot<typename R::element>(wanted);
     return begin;
   }
   static constexpr table built = build();
