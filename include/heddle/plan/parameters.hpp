@@ -144,8 +144,15 @@ struct stage_parameters {
     e.gradient_offset = take(t.gradients, e.reduction.from_size);
     e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduction.to_size);
     e.state_offset = take(t.states, e.state_size);
-    return e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists &&
-           e.from_state.exists;
+    bool const exist =
+        e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists && e.from_state.exists;
+    return exist || !divides(e);
+  }
+  /// Where the compute layout itself does not divide, `legal` says so, and once is enough.
+  static constexpr bool divides(parameter_entry const& e) {
+    for (std::size_t k = 0; k < e.dims.rank; ++k)
+      if (e.dims.dim[k].stored % ways_of(R::mesh::value, e.compute, e.dims.dim[k].name) != 0) return false;
+    return true;
   }
   static constexpr std::size_t take(std::size_t& arena, std::size_t wanted) {
     std::size_t const begin = arena;

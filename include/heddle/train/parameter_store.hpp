@@ -78,7 +78,9 @@ class parameter_store {
     }
   }
 
-  void clear_gradients() { std::memset(gradient_.data(), 0, gradient_.bytes()); }
+  void clear_gradients() {
+    if (gradient_.bytes() != 0) std::memset(gradient_.data(), 0, gradient_.bytes());
+  }
 
   /// Sums the accumulated gradients over the ranks that hold parts of them, into their rest layouts.
   void reduce(element* scratch) {
