@@ -71,7 +71,7 @@ struct lone_rank {
 }  // namespace
 
 TEST_CASE("validation predicts every token but the first once, whatever the text's length") {
-  for (std::size_t size : {2, 5, 6, 48, 49, 50, 97, 100, 301}) {
+  for (std::size_t size : std::initializer_list<std::size_t>{2, 5, 6, 48, 49, 50, 97, 100, 301}) {
     CAPTURE(size);
     auto const text = counting(size);
     std::vector<std::size_t> seen(1000);
