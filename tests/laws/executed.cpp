@@ -42,6 +42,12 @@ TEST_CASE("redistributions as executed: padded dimensions") {
   check_executed<mesh_4, padded<4, dim<vocab, 11>, dim<embed, 2>>>();
   check_executed<mesh_2_3, padded<6, dim<vocab, 11>, dim<embed, 5>>>();
 }
+TEST_CASE("redistributions as executed: splits that pad") {
+  watchdog guard(std::chrono::seconds(60));
+  check_executed<mesh_4, dims<dim<vocab, 11>, dim<embed, 2>>, true>();
+  check_executed<mesh_4, dims<dim<batch, 2>, dim<embed, 5>>, true>();
+  check_executed<mesh_2_3, dims<dim<vocab, 7>, dim<embed, 5>>, true>();
+}
 TEST_CASE("redistributions as executed: two axes") {
   watchdog guard(std::chrono::seconds(60));
   check_executed<mesh_2_2, dims<dim<batch, 4>, dim<sequence, 4>, dim<embed, 4>>>();

@@ -42,6 +42,9 @@ static_assert(for_all_pairs<path_laws, on<mesh_2_2, one>>);
 static_assert(for_all_pairs<path_laws, on<mesh_2_2, two>>);
 static_assert(for_all_pairs<path_laws, on<mesh_2_3, two>>);
 static_assert(for_all_pairs<path_laws, on<mesh_2_3, indivisible>>);
+// Every split may pad, and some do: 10 over 4, over 2 and 3.
+static_assert(for_all_pairs<path_laws, on<mesh_4, indivisible, true>>);
+static_assert(for_all_pairs<path_laws, on<mesh_2_3, indivisible, true>>);
 // Three axes and one dimension, in all six orders of significance: some rows, and all of them at run time.
 static_assert(for_all_pairs<path_laws, on<mesh_2_2_2, one>, 7>);
 
@@ -61,11 +64,13 @@ TEST_CASE("path laws hold for all pairs of layouts on three axes") {
   CHECK(failing_rows<path_laws, on<mesh_2_3_1, two>>() == 0);
   CHECK(failing_rows<path_laws, on<mesh_2_3_2, indivisible>>() == 0);
   CHECK(failing_rows<path_laws, on<mesh_2_2_2, three>>() == 0);
+  CHECK(failing_rows<path_laws, on<mesh_2_3_2, indivisible, true>>() == 0);
 }
 
 TEST_CASE("the plain path leads from every layout to every other") {
   CHECK(failing_rows<plain_path_is_a_path, on<mesh_2_2, three>>() == 0);
   CHECK(failing_rows<plain_path_is_a_path, on<mesh_2_2_2, two>>() == 0);
+  CHECK(failing_rows<plain_path_is_a_path, on<mesh_2_3, indivisible, true>>() == 0);
 }
 
 // Five axes at once: more layouts than the search looks at; eight: more than a compiler would wait for. There is a path

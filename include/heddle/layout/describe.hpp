@@ -41,7 +41,7 @@ inline std::string describe(mesh_value const& mesh, dimension_list const& dims, 
     for (std::size_t order = 0; order < mesh.axes; ++order)
       for (std::size_t a = 0; a < mesh.axes; ++a)
         if (l.is_split(a) && l.axis[a].dim == dims.dim[k].name && l.axis[a].order == order) {
-          out += before + std::string(mesh.axis[a].text);
+          out += before + std::string(mesh.axis[a].text) + (l.axis[a].padded ? "(padded)" : "");
           before = '+';
         }
   }

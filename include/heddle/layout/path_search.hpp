@@ -12,10 +12,14 @@ namespace heddle::detail {
 constexpr bool one_step(mesh_value const& mesh, dimension_list const& dims, layout const& from, layout const& to,
                         std::size_t a, redistribution& path) {
   if ((from.is_split(a) && !from.is_minor(a)) || (to.is_split(a) && !to.is_minor(a))) return false;
+  if (from.is_split(a) && to.is_split(a) && (from.axis[a].padded || to.axis[a].padded)) return false;
   redistribution_step s{};
   s.axis = static_cast<std::uint8_t>(a);
   s.extent = local_extents(mesh, dims, from);
-  if (from.is_split(a)) s.from = static_cast<std::uint8_t>(dims.index_of(from.axis[a].dim));
+  if (from.is_split(a)) {
+    s.from = static_cast<std::uint8_t>(dims.index_of(from.axis[a].dim));
+    s.gathered = local_extents(mesh, dims, to)[s.from];
+  }
   if (to.is_split(a)) {
     s.to = static_cast<std::uint8_t>(dims.index_of(to.axis[a].dim));
     s.kind = from.is_partial(a) ? step_kind::reduce_scatter
@@ -27,25 +31,26 @@ constexpr bool one_step(mesh_value const& mesh, dimension_list const& dims, layo
   path.exists = true;
   path.count = 1;
   path.step[0] = s;
-  path.cost = step_cost(s.kind, path.from_size, mesh.axis[a].size);
+  path.cost = step_cost(s.kind, path.from_size, path.to_size, mesh.axis[a].size);
   return true;
 }
 
 /// A layout of a known mesh and shape in one word, a byte per axis: 0 replicated, 1 partial, else 2 + 8·dimension +
-/// order. Constant evaluation compares and stores words far faster than layouts.
+/// order, and 128 more where it may pad. Constant evaluation compares and stores words far faster than layouts.
 class packed_layout {
  public:
   constexpr packed_layout() = default;
   constexpr packed_layout(dimension_list const& dims, layout const& l) {
     for (std::size_t a = 0; a < max_axes; ++a) {
       if (l.is_partial(a)) put(a, 1);
-      if (l.is_split(a)) put(a, 2 + 8 * dims.index_of(l.axis[a].dim) + l.axis[a].order);
+      if (l.is_split(a)) put_split(a, dims.index_of(l.axis[a].dim), l.axis[a].order, l.axis[a].padded);
     }
   }
   [[nodiscard]] constexpr std::size_t get(std::size_t a) const { return word_ >> (8 * a) & 255U; }
   [[nodiscard]] constexpr bool is_split(std::size_t a) const { return get(a) >= 2; }
-  [[nodiscard]] constexpr std::size_t dim(std::size_t a) const { return (get(a) - 2) / 8; }
-  [[nodiscard]] constexpr std::size_t order(std::size_t a) const { return (get(a) - 2) % 8; }
+  [[nodiscard]] constexpr bool is_padded(std::size_t a) const { return get(a) >= 128; }
+  [[nodiscard]] constexpr std::size_t dim(std::size_t a) const { return (get(a) % 128 - 2) / 8; }
+  [[nodiscard]] constexpr std::size_t order(std::size_t a) const { return (get(a) % 128 - 2) % 8; }
   [[nodiscard]] constexpr std::size_t splits(std::size_t axes, std::size_t k) const {
     std::size_t n = 0;
     for (std::size_t a = 0; a < axes; ++a) n += is_split(a) && dim(a) == k ? 1 : 0;
@@ -53,6 +58,9 @@ class packed_layout {
   }
   constexpr void put(std::size_t a, std::size_t byte) {
     word_ = (word_ & ~(std::uint64_t{255} << (8 * a))) | std::uint64_t{byte} << (8 * a);
+  }
+  constexpr void put_split(std::size_t a, std::size_t k, std::size_t order, bool padded) {
+    put(a, 2 + 8 * k + order + (padded ? 128 : 0));
   }
   [[nodiscard]] constexpr std::uint64_t word() const { return word_; }
 
@@ -66,7 +74,7 @@ constexpr std::array<std::size_t, max_rank> packed_extents(mesh_value const& mes
   std::array<std::size_t, max_rank> extent{};
   for (std::size_t k = 0; k < dims.rank; ++k) extent[k] = dims.dim[k].stored;
   for (std::size_t a = 0; a < mesh.axes; ++a)
-    if (at.is_split(a)) extent[at.dim(a)] /= mesh.axis[a].size;
+    if (at.is_split(a)) extent[at.dim(a)] = block_extent(extent[at.dim(a)], mesh.axis[a].size);
   return extent;
 }
 
@@ -165,8 +173,7 @@ class path_search {
   constexpr void expand(std::size_t n) {
     packed_layout const at = node_[n].at;
     auto const extent = packed_extents(mesh_, dims_, at);
-    std::size_t local = 1;
-    for (std::size_t k = 0; k < dims_.rank; ++k) local *= extent[k];
+    std::size_t const local = product_of(extent);
     for (std::size_t a = 0; a < mesh_.axes; ++a) {
       if (!moves_[a]) continue;
       bool const partial = at.get(a) == 1;
@@ -174,22 +181,35 @@ class path_search {
       std::size_t const from = split ? at.dim(a) : 0;
       if (split && at.order(a) + 1 != at.splits(mesh_.axes, from)) continue;  // only the minor axis can be moved
       std::size_t const ways = mesh_.axis[a].size;
-      auto const move = [&](step_kind kind, std::size_t to, std::size_t byte) {
-        packed_layout next = at;
-        next.put(a, byte);
+      auto const move = [&](step_kind kind, std::size_t to, packed_layout next) {
         add({next,
-             node_[n].cost + step_cost(kind, local, ways),
+             node_[n].cost + step_cost(kind, local, product_of(packed_extents(mesh_, dims_, next)), ways),
              node_[n].steps + 1,
              n,
              {kind, static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(from), static_cast<std::uint8_t>(to)},
              false});
       };
-      if (partial) move(step_kind::all_reduce, 0, 0);
-      if (split) move(step_kind::all_gather, 0, 0);
+      packed_layout whole = at;
+      whole.put(a, 0);
+      if (partial) move(step_kind::all_reduce, 0, whole);
+      if (split) move(step_kind::all_gather, 0, whole);
+      // An all-to-all exchanges equal blocks of what is really there.
+      if (split && packed_extents(mesh_, dims_, whole)[from] != extent[from] * ways) continue;
       step_kind const to_split = partial ? step_kind::reduce_scatter : split ? step_kind::all_to_all : step_kind::slice;
-      for (std::size_t k = 0; k < dims_.rank; ++k)
-        if (extent[k] % ways == 0 && !(split && k == from)) move(to_split, k, 2 + 8 * k + at.splits(mesh_.axes, k));
+      for (std::size_t k = 0; k < dims_.rank; ++k) {
+        bool const pads = to_.is_split(a) && to_.dim(a) == k && to_.is_padded(a);
+        bool const fits = extent[k] % ways == 0 || (pads && !split);
+        if (!fits || (split && k == from)) continue;
+        packed_layout next = at;
+        next.put_split(a, k, at.splits(mesh_.axes, k), pads);
+        move(to_split, k, next);
+      }
     }
+  }
+  [[nodiscard]] constexpr std::size_t product_of(std::array<std::size_t, max_rank> const& extent) const {
+    std::size_t n = 1;
+    for (std::size_t k = 0; k < dims_.rank; ++k) n *= extent[k];
+    return n;
   }
 
   constexpr void trace(redistribution& path, std::size_t n) const {
@@ -198,7 +218,8 @@ class path_search {
     path.count = node_[n].steps;
     for (std::size_t i = path.count; i-- > 0; n = node_[n].parent) {
       step_taken const& s = node_[n].by;
-      path.step[i] = {s.kind, s.axis, s.from, s.to, packed_extents(mesh_, dims_, node_[node_[n].parent].at)};
+      path.step[i] = {s.kind, s.axis, s.from, s.to, packed_extents(mesh_, dims_, node_[node_[n].parent].at), 0};
+      if (s.kind == step_kind::all_gather) path.step[i].gathered = packed_extents(mesh_, dims_, node_[n].at)[s.from];
     }
   }
 
@@ -221,8 +242,7 @@ constexpr bool can_redistribute(mesh_value const& mesh, dimension_list const& di
   for (layout const* l : {&from, &to}) {
     for (std::size_t a = 0; a < mesh.axes; ++a)
       if (l->is_split(a) && !dims.has(l->axis[a].dim)) return false;
-    for (std::size_t k = 0; k < dims.rank; ++k)
-      if (dims.dim[k].stored % ways_of(mesh, *l, dims.dim[k].name) != 0) return false;
+    if (!splits_evenly(mesh, dims, *l)) return false;
   }
   return true;
 }
@@ -233,15 +253,20 @@ constexpr void plain_path(mesh_value const& mesh, dimension_list const& dims, la
                           redistribution& path) {
   layout at = from;
   auto const take = [&](step_kind kind, std::size_t a, std::size_t k) {
-    redistribution_step s{kind, static_cast<std::uint8_t>(a), 0, 0, local_extents(mesh, dims, at)};
-    if (kind == step_kind::all_gather) s.from = static_cast<std::uint8_t>(k);
-    if (kind == step_kind::slice) s.to = static_cast<std::uint8_t>(k);
-    path.cost += step_cost(kind, local_size(mesh, dims, at), mesh.axis[a].size);
-    path.step[path.count++] = s;
-    if (kind == step_kind::slice)
-      at.split(a, dims.dim[k].name);
-    else
+    redistribution_step s{kind, static_cast<std::uint8_t>(a), 0, 0, local_extents(mesh, dims, at), 0};
+    std::size_t const before = local_size(mesh, dims, at);
+    if (kind == step_kind::slice) {
+      s.to = static_cast<std::uint8_t>(k);
+      at.split(a, dims.dim[k].name, to.axis[a].padded);
+    } else {
       at.replicate(a);
+    }
+    if (kind == step_kind::all_gather) {
+      s.from = static_cast<std::uint8_t>(k);
+      s.gathered = local_extents(mesh, dims, at)[k];
+    }
+    path.cost += step_cost(kind, before, local_size(mesh, dims, at), mesh.axis[a].size);
+    path.step[path.count++] = s;
   };
   path.exists = true;
   for (std::size_t a = 0; a < mesh.axes; ++a)

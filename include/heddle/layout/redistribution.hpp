@@ -36,19 +36,42 @@ constexpr redistribution find_redistribution(mesh_value const& mesh, dimension_l
   return path;
 }
 
-/// Scratch elements that executing `path` needs beside its input and output: values between steps, and one packed copy
-/// for steps on a dimension that is not the outermost.
+/// Elements of packed copies that step `s` needs: of a collective's pieces where they do not lie one behind the other,
+/// or hold padding that the tensor does not have.
+struct step_packing {
+  std::size_t in = 0;
+  std::size_t out = 0;
+};
+constexpr step_packing packing_of(redistribution const& path, redistribution_step const& s, std::size_t ways) {
+  auto const outermost = [&](auto const& extent, std::size_t k) {
+    for (std::size_t i = 0; i < k; ++i)
+      if (extent[i] != 1) return false;
+    return true;
+  };
+  std::size_t const moved = size_moved(path, s, ways);
+  switch (s.kind) {
+    case step_kind::reduce_scatter:
+      return {outermost(s.extent, s.to) && moved == size_before(path, s) ? 0 : moved, 0};
+    case step_kind::all_gather:
+      return {0, outermost(s.extent, s.from) && moved == size_after(path, s, ways) ? 0 : moved};
+    case step_kind::all_to_all:
+      return {outermost(s.extent, s.to) ? 0 : moved, outermost(s.extent, s.from) ? 0 : moved};
+    default:
+      return {};
+  }
+}
+
+/// Scratch elements that executing `path` needs beside its input and output: values between steps, and packed copies.
 constexpr std::size_t redistribution_scratch(mesh_value const& mesh, redistribution const& path) {
   std::size_t between = 0, packed = 0;
   for (std::size_t i = 0; i < path.count; ++i) {
-    auto const& s = path.step[i];
-    std::size_t const before = size_before(path, s);
-    std::size_t const after = size_after(path, s, mesh.axis[s.axis].size);
+    std::size_t const ways = mesh.axis[path.step[i].axis].size;
+    std::size_t const after = size_after(path, path.step[i], ways);
     if (i + 1 < path.count && after > between) between = after;
-    std::size_t const larger = before > after ? before : after;
-    if (s.kind != step_kind::slice && s.kind != step_kind::all_reduce && larger > packed) packed = larger;
+    step_packing const p = packing_of(path, path.step[i], ways);
+    if (p.in + p.out > packed) packed = p.in + p.out;
   }
-  return (path.count > 1 ? 2 * between : 0) + (packed == 0 ? 0 : 2 * packed);
+  return (path.count > 1 ? 2 * between : 0) + packed;
 }
 
 }  // namespace heddle

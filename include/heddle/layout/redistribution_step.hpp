@@ -23,6 +23,7 @@ struct redistribution_step {
   std::uint8_t from = 0;
   std::uint8_t to = 0;
   std::array<std::size_t, max_rank> extent{};
+  std::size_t gathered = 0;  ///< of an all-gather: the extent of `from` afterwards, without what was padding
 };
 
 /// The most steps a path can have. Each axis needs at most two; shortest paths of real plans have one or two in all.
@@ -49,33 +50,52 @@ constexpr std::size_t size_before(redistribution const& path, redistribution_ste
   return n;
 }
 
+/// The local shape after step `s` on an axis of `ways` ranks.
+constexpr std::array<std::size_t, max_rank> extents_after(redistribution_step const& s, std::size_t ways) {
+  auto extent = s.extent;
+  if (s.kind == step_kind::all_gather) extent[s.from] = s.gathered;
+  if (s.kind == step_kind::all_to_all) extent[s.from] *= ways;
+  if (s.kind == step_kind::slice || s.kind == step_kind::reduce_scatter || s.kind == step_kind::all_to_all)
+    extent[s.to] = block_extent(extent[s.to], ways);
+  return extent;
+}
+
 /// The local elements after step `s` on an axis of `ways` ranks.
 constexpr std::size_t size_after(redistribution const& path, redistribution_step const& s, std::size_t ways) {
-  std::size_t const n = size_before(path, s);
+  auto const extent = extents_after(s, ways);
+  std::size_t n = 1;
+  for (std::size_t k = 0; k < path.rank; ++k) n *= extent[k];
+  return n;
+}
+
+/// Elements that step `s` passes to its collective, padding included: of the whole, that is of the longer side.
+constexpr std::size_t size_moved(redistribution const& path, redistribution_step const& s, std::size_t ways) {
   switch (s.kind) {
-    case step_kind::slice:
     case step_kind::reduce_scatter:
-      return n / ways;
+      return ways * size_after(path, s, ways);
     case step_kind::all_gather:
-      return n * ways;
+      return ways * size_before(path, s);
     default:
-      return n;
+      return size_before(path, s);
   }
 }
 
 namespace detail {
 
-/// Elements each rank sends in a step, by ring-equal volumes (`comm/traffic.hpp` has the exact count per rank).
-constexpr std::size_t step_cost(step_kind kind, std::size_t local, std::size_t ways) {
+/// Elements each rank sends in a step, by ring-equal volumes (`comm/traffic.hpp` has the exact count per rank): of
+/// `before` local elements, that are `after` afterwards.
+constexpr std::size_t step_cost(step_kind kind, std::size_t before, std::size_t after, std::size_t ways) {
   switch (kind) {
     case step_kind::slice:
       return 0;
     case step_kind::all_reduce:
-      return 2 * (local - local / ways);
+      return 2 * (before - before / ways);
     case step_kind::all_gather:
-      return local * (ways - 1);
+      return before * (ways - 1);
+    case step_kind::reduce_scatter:
+      return after * (ways - 1);
     default:
-      return local - local / ways;
+      return before - before / ways;
   }
 }
 

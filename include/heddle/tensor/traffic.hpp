@@ -57,6 +57,22 @@ constexpr comm::operation operation_of(step_kind kind) {
   }
 }
 
+/// Elements that rank `rank` of `ways` sends in a step that moves `whole` elements, counted on the longer side.
+constexpr std::size_t elements_sent(step_kind kind, std::size_t whole, std::size_t ways, std::size_t rank) {
+  switch (kind) {
+    case step_kind::slice:
+      return 0;
+    case step_kind::reduce_scatter:
+      return comm::reduce_scatter_sent(whole, ways, rank);
+    case step_kind::all_to_all:
+      return comm::all_to_all_sent(whole, ways);
+    case step_kind::all_gather:
+      return comm::all_gather_sent(whole, ways, rank);
+    default:
+      return comm::all_reduce_sent(whole, ways, rank);
+  }
+}
+
 /// Adds what the rank at `at` sends when `path` is executed on elements of type T.
 template <class T>
 constexpr void count_redistribution(traffic_table& table, mesh_value const& mesh, coordinates const& at,
@@ -65,23 +81,8 @@ constexpr void count_redistribution(traffic_table& table, mesh_value const& mesh
     auto const& s = path.step[i];
     if (s.kind == step_kind::slice) continue;
     std::size_t const ways = mesh.axis[s.axis].size;
-    std::size_t const local = size_before(path, s);
-    std::size_t sent = 0;
-    switch (s.kind) {
-      case step_kind::reduce_scatter:
-        sent = comm::reduce_scatter_sent(local, ways, at[s.axis]);
-        break;
-      case step_kind::all_to_all:
-        sent = comm::all_to_all_sent(local, ways);
-        break;
-      case step_kind::all_gather:
-        sent = comm::all_gather_sent(local * ways, ways, at[s.axis]);
-        break;
-      default:
-        sent = comm::all_reduce_sent(local, ways, at[s.axis]);
-        break;
-    }
-    table.add(s.axis, operation_of(s.kind), 1, sent * sizeof(T));
+    table.add(s.axis, operation_of(s.kind), 1,
+              elements_sent(s.kind, size_moved(path, s, ways), ways, at[s.axis]) * sizeof(T));
   }
 }
 

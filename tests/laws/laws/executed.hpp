@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <doctest/doctest.h>
+#include <algorithm>
 
 #include <array>
 #include <atomic>
@@ -34,18 +35,19 @@ inline std::vector<std::int64_t> cut(mesh_value const& mesh, dimension_list cons
                                      coordinates const& at) {
   std::vector<std::int64_t> local{0};
   for (std::size_t k = 0; k < dims.rank; ++k) {
-    // Each axis, from the most significant, cuts what is left of the dimension.
-    std::size_t begin = 0, length = dims.dim[k].stored;
+    // Each axis, from the most significant, cuts what is left of the dimension; what it pads has no index.
+    std::size_t begin = 0, length = dims.dim[k].stored, end = dims.dim[k].size;
     for (std::size_t order = 0; order < mesh.axes; ++order)
       for (std::size_t a = 0; a < mesh.axes; ++a)
         if (l.axis[a].kind == placement::split && l.axis[a].dim == dims.dim[k].name && l.axis[a].order == order) {
-          length /= mesh.axis[a].size;
+          length = length / mesh.axis[a].size + (length % mesh.axis[a].size != 0);
           begin += length * at[a];
+          end = std::min(end, begin + length);
         }
     std::vector<std::int64_t> next;
     for (std::int64_t const outer : local)
       for (std::size_t i = begin; i < begin + length; ++i)
-        next.push_back(outer < 0 || i >= dims.dim[k].size
+        next.push_back(outer < 0 || i >= end
                            ? -1
                            : outer * static_cast<std::int64_t>(dims.dim[k].size) + static_cast<std::int64_t>(i));
     local = next;
@@ -197,10 +199,10 @@ void execute_all_pairs(findings& found) {
   });
 }
 
-template <class Mesh, class Dims>
+template <class Mesh, class Dims, bool Padded = false>
 void check_executed() {
   findings found{};
-  execute_all_pairs<Mesh, on<Mesh, Dims>>(found);
+  execute_all_pairs<Mesh, on<Mesh, Dims, Padded>>(found);
   CHECK(found.pairs > 0);
   CHECK(found.wrong_values == 0);
   CHECK(found.wrong_traffic == 0);

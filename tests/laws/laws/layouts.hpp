@@ -18,8 +18,8 @@ struct layout_set {
 };
 
 /// Every way in which each axis is replicated, partial, or splits a dimension at any significance among the axes that
-/// split it, whether or not the sizes divide.
-constexpr layout_set every_layout(mesh_value const& mesh, dimension_list const& dims) {
+/// split it, whether or not the sizes divide; with `padded`, every split may pad.
+constexpr layout_set every_layout(mesh_value const& mesh, dimension_list const& dims, bool padded = false) {
   layout_set all{};
   all.count = 1;
   for (std::size_t a = 0; a < mesh.axes; ++a) {
@@ -36,7 +36,7 @@ constexpr layout_set every_layout(mesh_value const& mesh, dimension_list const& 
           l = all.at[n];
           for (auto& other : l.axis)
             if (other.kind == placement::split && other.dim == dim && other.order >= place) ++other.order;
-          l.axis[a] = {placement::split, static_cast<std::uint8_t>(place), dim};
+          l.axis[a] = {placement::split, static_cast<std::uint8_t>(place), padded, dim};
           next.at[next.count++] = l;
         }
       }
@@ -47,11 +47,11 @@ constexpr layout_set every_layout(mesh_value const& mesh, dimension_list const& 
 }
 
 /// A mesh and a tensor's dimensions: what a law is checked on.
-template <class Mesh, class Dims>
+template <class Mesh, class Dims, bool Padded = false>
 struct on {
   static constexpr mesh_value mesh = Mesh::value;
   static constexpr dimension_list dims = Dims::value;
-  static constexpr layout_set layouts = every_layout(mesh, dims);
+  static constexpr layout_set layouts = every_layout(mesh, dims, Padded);
 };
 
 /// A law says whether it holds for a pair of layouts and the path between them. Here: for all pairs whose first member

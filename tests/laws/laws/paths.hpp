@@ -10,23 +10,34 @@
 // Laws of redistribution paths that concern layouts alone. Each says on its own what a step does and costs.
 namespace heddle::laws {
 
+/// What an axis of `ways` ranks leaves of `extent` indices on each.
+constexpr std::size_t share(std::size_t extent, std::size_t ways) { return extent / ways + (extent % ways != 0); }
+
+/// The local extent of dimension k, each axis from the most significant cutting what is left.
+struct cut_extent {
+  std::size_t extent = 0;
+  bool even = true;  ///< every axis divides, or may pad
+};
+constexpr cut_extent extent_of(mesh_value const& mesh, dimension_list const& dims, layout const& l, std::size_t k) {
+  cut_extent c{dims.dim[k].stored};
+  for (std::size_t order = 0; order < mesh.axes; ++order)
+    for (std::size_t a = 0; a < mesh.axes; ++a)
+      if (l.axis[a].kind == placement::split && l.axis[a].dim == dims.dim[k].name && l.axis[a].order == order) {
+        if (!l.axis[a].padded && c.extent % mesh.axis[a].size != 0) c.even = false;
+        c.extent = share(c.extent, mesh.axis[a].size);
+      }
+  return c;
+}
+
 constexpr std::size_t local_elements(mesh_value const& mesh, dimension_list const& dims, layout const& l) {
   std::size_t n = 1;
-  for (std::size_t k = 0; k < dims.rank; ++k) n *= dims.dim[k].stored;
-  for (std::size_t a = 0; a < mesh.axes; ++a)
-    if (l.axis[a].kind == placement::split) n /= mesh.axis[a].size;
+  for (std::size_t k = 0; k < dims.rank; ++k) n *= extent_of(mesh, dims, l, k).extent;
   return n;
 }
 
 constexpr bool divides(mesh_value const& mesh, dimension_list const& dims, layout const& l) {
-  for (std::size_t k = 0; k < dims.rank; ++k) {
-    std::size_t rest = dims.dim[k].stored;
-    for (std::size_t a = 0; a < mesh.axes; ++a)
-      if (l.axis[a].kind == placement::split && l.axis[a].dim == dims.dim[k].name) {
-        if (rest % mesh.axis[a].size != 0) return false;
-        rest /= mesh.axis[a].size;
-      }
-  }
+  for (std::size_t k = 0; k < dims.rank; ++k)
+    if (!extent_of(mesh, dims, l, k).even) return false;
   return true;
 }
 
@@ -37,13 +48,14 @@ constexpr bool nothing_below(layout const& l, std::size_t a) {
   return true;
 }
 
-/// What a step makes of a layout; `legal` is false where the step does not apply to it.
+/// What a step makes of a layout; `legal` is false where the step does not apply to it. A split that `target` has too
+/// may pad if it does there; an all-to-all exchanges blocks without padding.
 struct stepped {
   bool legal = false;
   layout result{};
 };
 constexpr stepped apply(mesh_value const& mesh, dimension_list const& dims, layout const& l,
-                        redistribution_step const& s) {
+                        redistribution_step const& s, layout const& target = {}) {
   if (s.axis >= mesh.axes) return {};
   auto const now = l.axis[s.axis].kind;
   bool const to_split =
@@ -60,15 +72,22 @@ constexpr stepped apply(mesh_value const& mesh, dimension_list const& dims, layo
     if (s.to >= dims.rank) return {};
     std::size_t order = 0;
     for (auto const& other : next.axis) order += other.kind == placement::split && other.dim == dims.dim[s.to].name;
-    next.axis[s.axis] = {placement::split, static_cast<std::uint8_t>(order), dims.dim[s.to].name};
+    auto const& wanted = target.axis[s.axis];
+    bool const padded = wanted.kind == placement::split && wanted.dim == dims.dim[s.to].name && wanted.padded;
+    if (s.kind == step_kind::all_to_all) {
+      std::size_t const ways = mesh.axis[s.axis].size, whole = extent_of(mesh, dims, next, s.from).extent;
+      if (whole % ways != 0 || extent_of(mesh, dims, next, s.to).extent % ways != 0) return {};
+    }
+    next.axis[s.axis] = {placement::split, static_cast<std::uint8_t>(order), padded, dims.dim[s.to].name};
   }
   return {divides(mesh, dims, next), next};
 }
 
-/// Elements that each rank sends in a step on `n` local elements over `ways` ranks.
-constexpr std::size_t sent_in(step_kind kind, std::size_t n, std::size_t ways) {
+/// Elements that each rank sends in a step over `ways` ranks on `n` local elements that become `after`.
+constexpr std::size_t sent_in(step_kind kind, std::size_t n, std::size_t after, std::size_t ways) {
   std::size_t const others = ways - 1;
   if (kind == step_kind::all_gather) return others * n;
+  if (kind == step_kind::reduce_scatter) return others * after;
   if (kind == step_kind::all_reduce) return 2 * (n - n / ways);
   return kind == step_kind::slice ? 0 : n - n / ways;
 }
@@ -96,10 +115,10 @@ struct ends_in_target {
       redistribution_step const& s = path.step[i];
       std::size_t const n = local_elements(mesh, dims, at);
       if (size_before(path, s) != n) return false;
-      cost += sent_in(s.kind, n, mesh.axis[s.axis].size);
-      stepped const next = apply(mesh, dims, at, s);
+      stepped const next = apply(mesh, dims, at, s, b);
       if (!next.legal) return false;
       at = next.result;
+      cost += sent_in(s.kind, n, local_elements(mesh, dims, at), mesh.axis[s.axis].size);
       if (size_after(path, s, mesh.axis[s.axis].size) != local_elements(mesh, dims, at)) return false;
     }
     return at == b && cost == path.cost;
@@ -179,7 +198,7 @@ class cheapest_costs {
             if (!next.legal) continue;
             std::size_t j = 0;
             while (!(all.at[j] == next.result)) ++j;
-            std::size_t const sent = sent_in(s.kind, n, mesh.axis[a].size);
+            std::size_t const sent = sent_in(s.kind, n, local_elements(mesh, dims, next.result), mesh.axis[a].size);
             if (sent < cost_[i][j]) cost_[i][j] = sent;
           }
   }
