@@ -6,53 +6,79 @@
   table.py source {covering|full|small} NAME FILE   writes the source of one program
   table.py list {covering|full|small}               the rows
 
-Choices: mesh x sequence rule x schedule x micro-batches x model. `full` is their whole product: no rule makes any of
-them illegal (the sequence rule has nothing to do without a tp axis, and a schedule without a pp axis; such rows are still
-run). `covering` takes a selection in which every pair of choices occurs, which `check` asserts; rows of one mesh, rule and
+Choices: mesh x sequence rule x schedule x micro-batches x model x ZeRO stage x when gradients are reduced x bucket. The
+mesh `hybrid` has two data axes, of which ZeRO splits states over one. `full` is their whole product: no rule makes any of
+them illegal (the sequence rule has nothing to do without a tp axis, a schedule without a pp axis, ZeRO without a second
+data rank; such rows are still run). `covering` takes a selection in which every pair of choices occurs, which `check` asserts; rows of one mesh, rule and
 model share the code of their modules, so the selection is made of few such groups. `small` is what runs under sanitizers.
 """
 import itertools
+import random
 import sys
 
+AXES = ("dp_replicate", "dp", "pp", "tp")
 MESHES = {
-    "dp2": (2, 1, 1), "dp4": (4, 1, 1), "tp2": (1, 1, 2), "tp4": (1, 1, 4), "pp2": (1, 2, 1), "pp4": (1, 4, 1),
-    "dp2-tp2": (2, 1, 2), "dp2-pp2": (2, 2, 1), "pp2-tp2": (1, 2, 2), "dp2-pp2-tp2": (2, 2, 2),
+    "dp2": (1, 2, 1, 1), "dp4": (1, 4, 1, 1), "tp2": (1, 1, 1, 2), "tp4": (1, 1, 1, 4), "pp2": (1, 1, 2, 1),
+    "pp4": (1, 1, 4, 1), "dp2-tp2": (1, 2, 1, 2), "dp2-pp2": (1, 2, 2, 1), "pp2-tp2": (1, 1, 2, 2),
+    "dp2-pp2-tp2": (1, 2, 2, 2), "hybrid": (2, 2, 1, 1),
 }
 SEQUENCE = ["sequence", "plain"]
 SCHEDULES = ["gpipe", "one_f_one_b"]
 MICRO_BATCHES = [1, 2, 4, 5]
 MODELS = ["gpt2_tied", "gpt2_untied", "llama_grouped"]
+ZERO = [0, 1, 2, 3]
+REDUCTIONS = ["per_step", "per_micro_batch"]
+# One that holds everything, and one that cuts parameters into parts.
+BUCKETS = ["25 * heddle::MiB", "1000"]
+CHOICES = [list(MESHES), SEQUENCE, SCHEDULES, MICRO_BATCHES, MODELS, ZERO, REDUCTIONS, BUCKETS]
 
 
 def full():
-    return list(itertools.product(MESHES, SEQUENCE, SCHEDULES, MICRO_BATCHES, MODELS))
+    return list(itertools.product(*CHOICES))
+
+
+def pairs(row):
+    return {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
+
+
+def uncovered(rows):
+    every = {(i, a, j, b) for i, j in itertools.combinations(range(len(CHOICES)), 2)
+             for a, b in itertools.product(CHOICES[i], CHOICES[j])}
+    return every - set().union(*map(pairs, rows))
 
 
 def check(rows):
     """Every pair of choices occurs, and so does the row that no other system takes whole."""
-    assert ("dp2-pp2-tp2", "sequence", "one_f_one_b", 4, "gpt2_tied") in rows
-    axes = [list(MESHES), SEQUENCE, SCHEDULES, MICRO_BATCHES, MODELS]
-    for i, j in itertools.combinations(range(len(axes)), 2):
-        seen = {(row[i], row[j]) for row in rows}
-        missing = [pair for pair in itertools.product(axes[i], axes[j]) if pair not in seen]
-        assert not missing, f"pairs that no row covers: {missing}"
+    assert any(row[:5] == ("dp2-pp2-tp2", "sequence", "one_f_one_b", 4, "gpt2_tied") for row in rows)
+    assert not uncovered(rows), f"pairs that no row covers: {sorted(uncovered(rows), key=str)}"
 
 
 def covering():
-    rows = []
+    placed = []
     for i, mesh in enumerate(MESHES):
         for j, model in enumerate(MODELS):
             for k in range(2):
                 micro_batches = MICRO_BATCHES[(2 * j + k + i) % 4]
                 schedule = SCHEDULES[(i + j // 2 + k + i // 4 + 1) % 2]
-                rows.append((mesh, SEQUENCE[(i + j + 1) % 2], schedule, micro_batches, model))
+                placed.append((mesh, SEQUENCE[(i + j + 1) % 2], schedule, micro_batches, model))
+    # What rests where: each row takes the choice that covers most pairs that no row before has covered; of equal ones any,
+    # until all pairs occur.
+    for seed in range(1000):
+        order, rows, seen = list(itertools.product(ZERO, REDUCTIONS, BUCKETS)), [], set()
+        for row in placed:
+            random.Random(f"{seed} {row}").shuffle(order)
+            rows.append(max((row + rest for rest in order), key=lambda candidate: len(pairs(candidate) - seen)))
+            seen |= pairs(rows[-1])
+        if not uncovered(rows):
+            break
     check(rows)
     return rows
 
 
 def small():
-    return [("dp2-pp2-tp2", "sequence", "one_f_one_b", 4, "gpt2_tied"), ("tp2", "plain", "gpipe", 2, "gpt2_untied"),
-            ("pp2", "plain", "gpipe", 5, "llama_grouped")]
+    return [("dp2-pp2-tp2", "sequence", "one_f_one_b", 4, "gpt2_tied", 3, "per_micro_batch", "1000"),
+            ("dp4", "plain", "one_f_one_b", 2, "gpt2_untied", 3, "per_step", "1000"),
+            ("pp2", "plain", "gpipe", 5, "llama_grouped", 1, "per_step", "1000")]
 
 
 TABLES = {"full": full, "covering": covering, "small": small}
@@ -61,12 +87,14 @@ TABLES = {"full": full, "covering": covering, "small": small}
 def source(rows):
     lines = ["// SPDX-License-Identifier: Apache-2.0", "// Generated by tests/equivalence/table.py.",
              '#include "equivalence.hpp"', ""]
-    for n, (mesh, sequence, schedule, micro_batches, model) in enumerate(rows):
-        # Axes of size 1 stay in the mesh: a schedule needs a pipeline axis to speak of.
-        axes = ", ".join(f"heddle::axis<heddle::{name}, {size}>" for name, size in zip(("dp", "pp", "tp"), MESHES[mesh]))
+    for n, (mesh, sequence, schedule, micro_batches, model, zero, reduction, bucket) in enumerate(rows):
+        # Axes of size 1 stay in the mesh: a schedule needs a pipeline axis to speak of, and ZeRO a data axis.
+        axes = ", ".join(f"heddle::axis<heddle::{name}, {size}>" for name, size in zip(AXES, MESHES[mesh]))
         lines += [f"struct row_{n} : equivalence::row<heddle::mesh<{axes}>, {'true' if sequence == 'sequence' else 'false'}, "
-                  f"heddle::{schedule}, {micro_batches}> {{}};",
-                  f'TEST_CASE("{mesh} {sequence} {schedule} {micro_batches} micro-batches {model}") {{',
+                  f"heddle::{schedule}, {micro_batches}, heddle::zero<{zero}, heddle::dp>, "
+                  f"heddle::reduce_gradients<heddle::{reduction}>, heddle::bucket<{bucket}>> {{}};",
+                  f'TEST_CASE("{mesh} {sequence} {schedule} {micro_batches} micro-batches {model} zero {zero} {reduction} '
+                  f'bucket {bucket}") {{',
                   f"  equivalence::compare_with_serial<equivalence::{model}, row_{n}>();", "}"]
     return "\n".join(lines) + "\n"
 

@@ -8,6 +8,7 @@
 #include <heddle/nn/frame.hpp>
 #include <heddle/nn/module_concepts.hpp>
 #include <heddle/nn/parameter.hpp>
+#include <heddle/nn/parameter_unit.hpp>
 #include <heddle/tensor/traffic.hpp>
 #include <type_traits>
 
@@ -67,6 +68,7 @@ struct op_place {
 ///   input, output              the dimensions of the values in and out
 ///   output_layout              the placement of the output's own dimensions (a loss alone stays partial)
 ///   uses                       std::array<parameter_use>
+///   units                      std::array<parameter_unit>: the uses that are asked for together
 ///   needs_input, needs_output  backward reads that value: the caller keeps it until then
 ///   in_place                   forward may be called with y == x
 ///   identity_cotangent         dx equals dy: backward may be called with dx == dy
@@ -103,6 +105,11 @@ struct placed {
       reads_tokens ? in_path : find_redistribution(mesh, place::in, place::op.sum(place::in), input_layout);
 
   static constexpr auto uses = Module::parameters::template uses<Plan>(place::op);
+  static constexpr std::array<parameter_unit, uses.size() == 0 ? 0 : 1> units = [] {
+    std::array<parameter_unit, uses.size() == 0 ? 0 : 1> one{};
+    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), 1};
+    return one;
+  }();
 
   static constexpr bool needs_input = kernel::keeps_input && in_path.empty();
   static constexpr bool needs_output = kernel::keeps_output && out_path.empty();
@@ -137,6 +144,8 @@ struct placed {
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
+    if constexpr (uses.size() != 0)
+      if (!f.repeated) c.before_forward(f.use, 0);
     element* const kept = f.saved;
     element* const work = f.scratch + gathered_input + pending_output;
     X const* x_compute = x;
@@ -159,6 +168,8 @@ struct placed {
 
   template <class Context, class X>
   static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
+    if constexpr (uses.size() != 0)
+      if (!f.repeated) c.before_backward(f.use, 0);
     element* const kept = f.saved;
     element* const work = f.scratch + gathered_dy + pending_dx;
     element const* dy_compute = dy;
@@ -172,6 +183,8 @@ struct placed {
     f.saved = kept + saved_kernel;
     f.scratch = work;
     kernel::backward(c, f, x_compute, y_compute, dy_compute, dx_compute);
+    if constexpr (uses.size() != 0)
+      if (!f.repeated) c.after_backward(f.use, 0);
     if constexpr (pending_dx != 0) c.redistribute(in_dual, dx_compute, dx, work);
   }
 

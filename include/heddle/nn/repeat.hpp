@@ -48,6 +48,11 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
     }
     return stacked;
   }();
+  static constexpr std::array<parameter_unit, uses.size() == 0 ? 0 : 1> units = [] {
+    std::array<parameter_unit, uses.size() == 0 ? 0 : 1> one{};
+    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), local_layers};
+    return one;
+  }();
   static constexpr bool needs_input = block::needs_input;
   static constexpr bool needs_output = block::needs_output;
   static constexpr bool in_place = false;
@@ -69,6 +74,8 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
     element const* from = x;
     for (std::size_t layer = 0; layer < local_layers; ++layer) {
       element* const to = layer + 1 == local_layers ? y : value_after(f, layer);
+      if constexpr (use_count != 0)
+        if (!f.repeated) c.before_forward(f.use, layer);
       layer_frame const here(c, f, layer, work);
       block::forward(c, here.get(), from, to);
       from = to;
@@ -84,8 +91,12 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
       element* const d_to = layer == 0 ? dx : f.scratch + layer % 2 * (areas - 1) * between;
       element const* const block_x = layer == 0 ? x : value_after(f, layer - 1);
       element const* const block_y = layer + 1 == local_layers ? y : value_after(f, layer);
+      if constexpr (use_count != 0)
+        if (!f.repeated) c.before_backward(f.use, layer);
       layer_frame const here(c, f, layer, work);
       block::backward(c, here.get(), block_x, block_y, d_from, d_to);
+      if constexpr (use_count != 0)
+        if (!f.repeated) c.after_backward(f.use, layer);
       d_from = d_to;
     }
   }
@@ -119,9 +130,11 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
     template <class Context>
     layer_frame(Context const& c, frame<element> const& f, std::size_t layer, element* work) : frame_(f) {
       for (std::size_t k = 0; k < use_count; ++k) {
-        parameter_[k] = f.parameter[k] + layer * stride[k];
-        gradient_[k] = f.gradient[k] + layer * stride[k];
+        // What was brought for this layer alone stands where the pointer leads.
+        parameter_[k] = f.parameter[k] + (f.repeated ? layer : c.parameter_slot(f.use + k, layer)) * stride[k];
+        gradient_[k] = f.gradient[k] + (f.repeated ? layer : c.gradient_slot(f.use + k, layer)) * stride[k];
       }
+      frame_.repeated = true;
       frame_.parameter = parameter_.data();
       frame_.gradient = gradient_.data();
       frame_.saved = f.saved + saved_values + layer * block::saved;

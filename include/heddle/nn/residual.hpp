@@ -25,6 +25,7 @@ struct placed<residual<Branch>, Plan, Input> {
   static constexpr layout output_layout = branch::output_layout;
   static constexpr std::size_t size = local_size(Plan::mesh::value, Plan::stored(Input::value), input_layout);
   static constexpr auto uses = branch::uses;
+  static constexpr auto units = branch::units;
   static constexpr bool needs_input = branch::needs_input;
   static constexpr bool needs_output = false;
   static constexpr bool in_place = false;

@@ -173,9 +173,23 @@ struct placed<sequential<Modules...>, Plan, Input> {
     (append(child<Index>::uses), ...);
     return all;
   }
+  template <std::size_t... Index>
+  static constexpr auto all_units(std::index_sequence<Index...>) {
+    std::array<parameter_unit, (child<Index>::units.size() + ...)> all{};
+    std::size_t n = 0;
+    auto const append = [&](auto const& some, std::size_t uses_before) {
+      for (parameter_unit u : some) {
+        u.first_use += uses_before;
+        all[n++] = u;
+      }
+    };
+    (append(child<Index>::units, share.uses[Index]), ...);
+    return all;
+  }
 
  public:
   static constexpr auto uses = all_uses(indices{});
+  static constexpr auto units = all_units(indices{});
   static constexpr bool needs_input = first::needs_input;
   static constexpr bool needs_output = last::needs_output;
   static constexpr bool in_place = count == 1 && first::in_place;
@@ -211,6 +225,7 @@ struct placed<sequential<Modules...>, Plan, Input> {
     f.saved += share.saved[Index];
     f.scratch += own_scratch;
     f.site += share.sites[Index];
+    f.use += share.uses[Index];
     return f;
   }
   /// Value Index >= 1; value 0 may be of another type and is passed as it is.

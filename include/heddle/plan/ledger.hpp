@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/bytes.hpp>
 #include <heddle/pipeline/analysis.hpp>
 #include <heddle/plan/legality.hpp>
 #include <heddle/plan/stage_memory.hpp>
@@ -8,10 +9,6 @@
 #include <heddle/ratio.hpp>
 
 namespace heddle {
-
-inline constexpr std::size_t KiB = std::size_t{1} << 10;
-inline constexpr std::size_t MiB = std::size_t{1} << 20;
-inline constexpr std::size_t GiB = std::size_t{1} << 30;
 
 /// A resolved plan's constants: parameters, memory, traffic, bubble. Memory is the arenas' own table, not an estimate
 /// beside it.

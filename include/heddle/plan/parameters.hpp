@@ -9,6 +9,9 @@
 namespace heddle {
 
 /// One parameter of a stage: its uses joined, its layouts, and where it lies in the arenas.
+///
+/// The parameter of a repeated block stands there once for all local copies, one behind the other; a *copy* is what moves
+/// from one layout to another, as its layer is needed. Of a parameter that is not repeated there is one copy.
 struct parameter_entry {
   parameter_name name{};
   name_id id = 0;  ///< of the tie, or of the name: what random keys and other stages know it by
@@ -17,22 +20,25 @@ struct parameter_entry {
   bool decays = false;
   bool stacked = false;
   bool tied = false;
-  layout rest{};                       ///< of the parameter between its uses
-  layout compute{};                    ///< as the ops read it
-  layout gradient{};                   ///< as backward accumulates it
-  layout gradient_rest{};              ///< of the gradient after the reduction
-  layout state_rest{};                 ///< of optimizer state, and of the update
+  layout rest{};           ///< of the parameter between its uses
+  layout compute{};        ///< as the ops read it
+  layout gradient{};       ///< as backward accumulates it
+  layout gradient_rest{};  ///< of the gradient after the reduction
+  layout state_rest{};     ///< of optimizer state, and of the update
+  // Of one copy.
   redistribution gather{};             ///< rest -> compute, before use
-  redistribution reduction{};          ///< gradient -> gradient_rest, once a step
+  redistribution reduction{};          ///< gradient -> gradient_rest
   redistribution to_state{};           ///< rest -> state_rest, before the update
   redistribution gradient_to_state{};  ///< gradient_rest -> state_rest
   redistribution from_state{};         ///< state_rest -> rest, after it
-  bool reduces_in_place = true;
-  // Local elements, and where they begin in their arenas.
+  std::size_t copies = 1;
+  std::size_t last_use = 0;       ///< whose backward is the last: the first in order of forward
+  bool reduces_in_place = true;  ///< the reduced gradient takes the place of the accumulated one
+  // Local elements of all copies, and where they begin in their arenas.
   std::size_t size = 0;  ///< at rest
   std::size_t offset = 0;
-  std::size_t gathered_offset = 0;
   std::size_t gradient_offset = 0;
+  std::size_t reduced_size = 0;
   std::size_t reduced_offset = 0;
   std::size_t state_size = 0;
   std::size_t state_offset = 0;
@@ -81,18 +87,23 @@ struct tied_alike {
 
 /// A stage's parameters, in order of first use: the layout of its parameter, gradient and optimizer arenas.
 ///
-/// Rest layouts are the plan's choice (`rest_policy`); sizes, offsets and redistributions follow from them.
+/// Rest layouts are the plan's choice (`zero`, or a `rest_policy`); sizes, offsets and redistributions follow from them.
 template <class R, stage_kind Kind>
 struct stage_parameters {
   using stage = typename stage_partition<R>::template stage<Kind>;
   static constexpr std::size_t use_count = stage::uses.size();
+  /// Gradients are reduced as soon as a unit's backward has left them, so that only one unit's stand unreduced: where
+  /// the plan says so, and where a step has one micro-batch and reduced gradients are smaller.
+  static constexpr bool reduces_at_once =
+      R::plan::reduction == gradient_reduction::per_micro_batch ||
+      (R::plan::micro_batches == 1 && detail::partitions_gradients<typename R::plan::rest_policy>);
 
  private:
   struct table {
     std::array<parameter_entry, use_count> entry{};
     std::array<std::size_t, use_count> of_use{};
     std::size_t count = 0;
-    std::size_t elements = 0, gathered = 0, gradients = 0, reduced = 0, states = 0;
+    std::size_t elements = 0, gradients = 0, reduced = 0, states = 0;
     bool paths_exist = true;
     std::size_t repeated = use_count;  ///< the first use whose name is taken
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
@@ -121,37 +132,53 @@ struct stage_parameters {
       e.tied = u.tie != 0;
       e.compute = u.compute;
       e.gradient = u.gradient;
-      rest_layouts const rest = R::plan::rest_policy::of(R::mesh::value, u.dims, u.compute);
-      e.rest = rest.parameter;
-      e.gradient_rest = rest.gradient;
-      e.state_rest = rest.state;
+      e.last_use = k;
       t.paths_exist = lay_out(e, t) && t.paths_exist;
     }
+    if (reduces_at_once) t.gradients = window;
     return t;
   }
   static constexpr bool lay_out(parameter_entry& e, table& t) {
     constexpr mesh_value mesh = R::mesh::value;
-    e.gather = find_redistribution(mesh, e.dims, e.rest, e.compute);
-    e.reduction = find_redistribution(mesh, e.dims, e.gradient, e.gradient_rest);
-    e.to_state = find_redistribution(mesh, e.dims, e.rest, e.state_rest);
-    e.gradient_to_state = find_redistribution(mesh, e.dims, e.gradient_rest, e.state_rest);
-    e.from_state = find_redistribution(mesh, e.dims, e.state_rest, e.rest);
-    e.reduces_in_place = e.reduction.from_size == e.reduction.to_size;
-    e.size = e.gather.from_size;
-    e.state_size = e.to_state.to_size;
+    dimension_list const dims = copy_dims(e.dims, e.stacked);
+    layout const compute = restrict_to(e.compute, dims), gradient = restrict_to(e.gradient, dims);
+    rest_layouts const rest = R::plan::rest_policy::of(mesh, dims, compute);
+    e.copies = e.stacked ? local_extents(mesh, e.dims, e.compute)[0] : 1;
+    e.rest = with_layers(e, rest.parameter);
+    e.gradient_rest = with_layers(e, rest.gradient);
+    e.state_rest = with_layers(e, rest.state);
+    e.gather = find_redistribution(mesh, dims, rest.parameter, compute);
+    e.reduction = find_redistribution(mesh, dims, gradient, rest.gradient);
+    e.to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
+    e.gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
+    e.from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
+    e.reduces_in_place = !reduces_at_once && keeps_its_place(e.reduction);
+    e.size = e.copies * e.gather.from_size;
+    e.reduced_size = e.copies * e.reduction.to_size;
+    e.state_size = e.copies * e.to_state.to_size;
     e.offset = take(t.elements, e.size);
-    e.gathered_offset = take(t.gathered, e.gather.empty() ? 0 : e.gather.to_size);
-    e.gradient_offset = take(t.gradients, e.reduction.from_size);
-    e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduction.to_size);
+    e.gradient_offset = take(t.gradients, e.copies * e.reduction.from_size);
+    e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduced_size);
     e.state_offset = take(t.states, e.state_size);
     bool const exist =
         e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists && e.from_state.exists;
-    return exist || !divides(e);
+    return exist || !splits_evenly(mesh, e.dims, e.compute);  // of which `legal` speaks, and once is enough
   }
-  /// Where the compute layout itself does not divide, `legal` says so, and once is enough.
-  static constexpr bool divides(parameter_entry const& e) {
-    for (std::size_t k = 0; k < e.dims.rank; ++k)
-      if (e.dims.dim[k].stored % ways_of(R::mesh::value, e.compute, e.dims.dim[k].name) != 0) return false;
+  /// The dimensions of one copy.
+  static constexpr dimension_list copy_dims(dimension_list const& all, bool stacked) {
+    dimension_list d{};
+    for (std::size_t k = stacked ? 1 : 0; k < all.rank; ++k) d.append(all.dim[k]);
+    return d;
+  }
+  /// The layout of all copies: layers lie at rest as they are computed with.
+  static constexpr layout with_layers(parameter_entry const& e, layout l) {
+    for (std::size_t a = 0; e.stacked && a < max_axes; ++a)
+      if (e.compute.is_split(a) && e.compute.axis[a].dim == e.dims.dim[0].name) l.axis[a] = e.compute.axis[a];
+    return l;
+  }
+  static constexpr bool keeps_its_place(redistribution const& path) {
+    for (std::size_t i = 0; i < path.count; ++i)
+      if (path.step[i].kind != step_kind::all_reduce) return false;
     return true;
   }
   static constexpr std::size_t take(std::size_t& arena, std::size_t wanted) {
@@ -159,11 +186,28 @@ struct stage_parameters {
     arena += slot<typename R::element>(wanted);
     return begin;
   }
+  /// Where the unreduced gradient of one copy of each use lies among those of its unit.
+  struct unit_gradients {
+    std::array<std::size_t, use_count> offset{};
+    std::size_t most = 0;
+  };
+  static constexpr unit_gradients in_window = [] {
+    unit_gradients g{};
+    for (parameter_unit const& u : stage::units) {
+      std::size_t size = 0;
+      for (std::size_t k = u.first_use; k < u.first_use + u.uses; ++k)
+        g.offset[k] = take(size, local_size(R::mesh::value, copy_dims(stage::uses[k].dims, stage::uses[k].stacked),
+                                            stage::uses[k].gradient));
+      g.most = detail::larger(g.most, size);
+    }
+    return g;
+  }();
+  static constexpr std::size_t window = in_window.most;
   static constexpr table built = build();
   static_assert(
       built.paths_exist,
       "plan: 'rest_policy' must give complete values in sizes that divide; return layouts without partial axes, "
-      "and split a dimension that the ranks divide");
+      "and split a dimension that the ranks divide, or let the split pad");
   static constexpr parameter_name name_of_use(std::size_t k) {
     return k < use_count ? stage::uses[k].name : parameter_name{};
   }
@@ -177,10 +221,12 @@ struct stage_parameters {
   static constexpr std::array<parameter_entry, use_count> entry = built.entry;
   /// Which entry each use reads.
   static constexpr std::array<std::size_t, use_count> of_use = built.of_use;
-  /// Elements of the arenas, slots included: parameters at rest, gathered copies, accumulated and reduced gradients
-  /// (where they cannot share a place), one slot of optimizer state.
+  static constexpr auto units = stage::units;
+  /// Of each use, where its gradient lies while its unit's are reduced at once.
+  static constexpr std::array<std::size_t, use_count> window_offset = in_window.offset;
+  /// Elements of the arenas, slots included: parameters at rest, unreduced and reduced gradients (the latter where they
+  /// cannot take the place of the former), one slot of optimizer state.
   static constexpr std::size_t elements = built.elements;
-  static constexpr std::size_t gathered_elements = built.gathered;
   static constexpr std::size_t gradient_elements = built.gradients;
   static constexpr std::size_t reduced_elements = built.reduced;
   static constexpr std::size_t state_elements = built.states;
@@ -190,20 +236,16 @@ struct stage_parameters {
     for (std::size_t k = 0; k < count; ++k) n += entry[k].size;
     return n;
   }();
-  /// Scratch for the largest gathering, reduction or update: an update that is not done where the parameter rests has
-  /// its part of parameter and gradient there.
+  /// Scratch for the largest update that is not done where the parameter rests: one copy's part of parameter and
+  /// gradient, and what its redistributions need.
   static constexpr std::size_t scratch = [] {
     std::size_t most = 0;
     for (std::size_t n = 0; n < count; ++n) {
       auto const& e = entry[n];
-      std::size_t update = 0;
       for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
         if (!path->empty())
-          update = detail::larger(
-              update, 2 * slot<typename R::element>(e.state_size) + redistribution_scratch(R::mesh::value, *path));
-      most = detail::larger(most, update);
-      most = detail::larger(most, redistribution_scratch(R::mesh::value, e.gather));
-      most = detail::larger(most, redistribution_scratch(R::mesh::value, e.reduction));
+          most = detail::larger(most, 2 * slot<typename R::element>(e.to_state.to_size) +
+                                          redistribution_scratch(R::mesh::value, *path));
     }
     return most;
   }();
@@ -215,83 +257,5 @@ struct stage_parameters {
     return n;
   }
 };
-
-/// Parameters that the first and the last stage both hold (a tied embedding): replicated over those two stages only, so
-/// their gradients are partial over the two. What one stage would refuse of two uses, two stages refuse too.
-template <class R>
-struct shared_parameters {
-  using partition = stage_partition<R>;
-  static constexpr bool pipelined = partition::stages > 1;
-
- private:
-  /// Names of the first parameter that both ends declare without a tie, and of the first whose two ends disagree.
-  struct faults {
-    parameter_name repeated{}, unlike{};
-  };
-  static constexpr faults between_ends = [] {
-    faults f{};
-    if constexpr (pipelined) {
-      using first = stage_parameters<R, stage_kind::first>;
-      using last = stage_parameters<R, stage_kind::last>;
-      for (std::size_t n = 0; n < first::count; ++n) {
-        std::size_t const k = last::find(first::entry[n].id);
-        // The layers' own parameters have the same names on every stage, and are others.
-        if (k == last::count || (first::entry[n].stacked && last::entry[k].stacked)) continue;
-        bool const tied = first::entry[n].tied && last::entry[k].tied;
-        if (!tied && f.repeated.length == 0) f.repeated = last::entry[k].name;
-        if (tied && !detail::can_share(first::entry[n], last::entry[k]) && f.unlike.length == 0)
-          f.unlike = last::entry[k].name;
-      }
-    }
-    return f;
-  }();
-  static constexpr parameter_name repeated = between_ends.repeated, unlike = between_ends.unlike;
-  static_assert(detail::declared_once<detail::as_fixed_string<repeated.length>(repeated), repeated.length == 0>::value);
-  static_assert(detail::tied_alike<detail::as_fixed_string<unlike.length>(unlike), unlike.length == 0>::value);
-
- public:
-  /// Whether entry n of stage `Kind` has a copy on the other end of the pipeline.
-  template <stage_kind Kind>
-  static constexpr bool is_shared(std::size_t n) {
-    if constexpr (!pipelined || Kind == stage_kind::middle || Kind == stage_kind::whole) {
-      return false;
-    } else {
-      using mine = stage_parameters<R, Kind>;
-      using other = stage_parameters<R, Kind == stage_kind::first ? stage_kind::last : stage_kind::first>;
-      return !mine::entry[n].stacked && other::find(mine::entry[n].id) < other::count;
-    }
-  }
-  static constexpr std::size_t count = [] {
-    std::size_t shared = 0;
-    if constexpr (pipelined)
-      for (std::size_t n = 0; n < stage_parameters<R, stage_kind::first>::count; ++n)
-        shared += is_shared<stage_kind::first>(n);
-    return shared;
-  }();
-};
-
-/// Parameters of a model in all, each counted once, padding excluded: what papers call its size.
-template <class R>
-constexpr std::size_t count_parameters() {
-  using partition = stage_partition<R>;
-  std::size_t total = 0;
-  auto const add = [&](auto const& entries, std::size_t count, auto const& skip) {
-    for (std::size_t n = 0; n < count; ++n)
-      if (!skip(n)) total += entries[n].dims.size();
-  };
-  if constexpr (partition::stages == 1) {
-    using p = stage_parameters<R, stage_kind::whole>;
-    add(p::entry, p::count, [](std::size_t) { return false; });
-  } else {
-    using first = stage_parameters<R, stage_kind::first>;
-    using last = stage_parameters<R, stage_kind::last>;
-    add(first::entry, first::count, [](std::size_t) { return false; });
-    // The stacked ones are the same layers' parameters again.
-    add(last::entry, last::count, [](std::size_t n) {
-      return last::entry[n].stacked || shared_parameters<R>::template is_shared<stage_kind::last>(n);
-    });
-  }
-  return total;
-}
 
 }  // namespace heddle

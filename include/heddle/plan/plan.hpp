@@ -2,21 +2,24 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/bytes.hpp>
 #include <heddle/optim/adamw.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>
 #include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/policies.hpp>
 #include <heddle/plan/rest_layouts.hpp>
+#include <heddle/plan/zero.hpp>
 #include <type_traits>
 
 namespace heddle {
 
 /// Megatron's placement (arXiv 1909.08053, 2104.04473): heads, feed-forward width and vocabulary over tp, the batch
-/// over dp, layers over pp; and with the sequence rule (arXiv 2205.05198), the sequence over tp wherever nothing has a
-/// stronger claim on it. Rules for axes that a mesh lacks do nothing.
-using megatron_rules = rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp>, shard<layers, pp>>;
-using megatron_sequence_rules =
-    rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp>, shard<layers, pp>, shard<sequence, tp>>;
+/// over dp_replicate and dp, layers over pp; and with the sequence rule (arXiv 2205.05198), the sequence over tp wherever
+/// nothing has a stronger claim on it. Rules for axes that a mesh lacks do nothing.
+using megatron_rules = rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp_replicate>,
+                             shard<batch, dp>, shard<layers, pp>>;
+using megatron_sequence_rules = rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp_replicate>,
+                                      shard<batch, dp>, shard<layers, pp>, shard<sequence, tp>>;
 
 namespace detail {
 
@@ -25,7 +28,8 @@ struct known_policy {
   static_assert(
       kind_of<Policy> != policy_kind::none,
       "plan<Policies...>: 'Policy' must be a policy (mesh, rules, sequence_parallel, micro_batch, global_batch, "
-      "accumulate, pipeline, precision, optimizer, padding); remove it or wrap it in one of these");
+      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, fits); remove it or wrap it in "
+      "one of these");
   static_assert(sizeof(Policy) > 0);  // a policy's own sentences, even where nothing reads its value
   static constexpr bool value = kind_of<Policy> != policy_kind::none;
 };
@@ -123,6 +127,53 @@ inline constexpr bool binds_layers = [] {
   return false;
 }();
 
+/// The axes of the mesh that the rules bind to `batch`, as a bit set.
+constexpr unsigned data_axes(mesh_value const& mesh, rule_list const& rules) {
+  unsigned set = 0;
+  for (std::size_t r = 0; r < rules.count; ++r) {
+    std::size_t const a = mesh.index_of(rules.rule[r].axis);
+    if (rules.rule[r].dim == id_v<batch> && a != mesh.axes) set |= 1U << a;
+  }
+  return set;
+}
+
+/// The axes that ZeRO splits over. An axis that does not split the batch has no replicas to share the state.
+template <class Zero, class Mesh, class Rules>
+struct zero_axes;
+template <std::size_t Stage, class Axis, class Mesh, class Rules>
+struct zero_axis {
+  static constexpr std::size_t index = Mesh::value.index_of(id_v<Axis>);
+  static constexpr bool value =
+      index != Mesh::value.axes && (data_axes(Mesh::value, Rules::value) >> index & 1U) != 0;
+  static_assert(value,
+                "zero<Stage, Axes...>: each axis must be a data axis of the mesh; bind batch to the axis named here with "
+                "shard<batch, axis>, or name another");
+};
+template <std::size_t Stage, class... Axes, class Mesh, class Rules>
+struct zero_axes<zero<Stage, Axes...>, Mesh, Rules> {
+  static constexpr unsigned all = data_axes(Mesh::value, Rules::value);
+  static_assert(Stage == 0 || all != 0,
+                "zero<Stage>: the mesh must have a data axis to split the state over; add axis<dp, N> to the mesh, or "
+                "leave zero out");
+  static_assert((true && ... && zero_axis<Stage, Axes, Mesh, Rules>::value));
+  static constexpr unsigned value = sizeof...(Axes) == 0
+                                        ? all
+                                        : (0U | ... | (1U << Mesh::value.index_of(id_v<Axes>)));
+};
+template <class Zero, class Mesh, class Rules>
+using rest_of_zero = std::conditional_t<Zero::stage == 0, rest_as_computed,
+                                        zero_rest<Zero::stage, zero_axes<Zero, Mesh, Rules>::value>>;
+
+struct no_limit {
+  static constexpr std::size_t value = 0;
+};
+
+/// What is wrong with a bucket, or void: it must hold an element of each rank that it is scattered over.
+template <std::size_t Bytes, std::size_t ElementBytes, std::size_t Ways>
+using bucket_fault = std::conditional_t<Bytes >= ElementBytes * Ways, void,
+                                        plan_error<bucket<Bytes>, must_be_at_least<ElementBytes * Ways>,
+                                                   one_element_for_each_of_the_data_ranks<Ways>>>;
+
 /// What is wrong with a global batch, or void.
 template <std::size_t GlobalBatch, std::size_t DataRanks, std::size_t MicroBatches>
 using batch_fault =
@@ -168,8 +219,15 @@ struct plan {
       detail::chosen_t<policy_kind::precision, precision<fp32>, Policies...>::value;
   using element = typename detail::element_of<precision_value.storage>::type;
   using optimizer_type = typename detail::chosen_t<policy_kind::optimizer, optimizer<adamw>, Policies...>::type;
+  using zero_choice = detail::chosen_t<policy_kind::zero, zero<0>, Policies...>;
   /// Rest layouts of parameters, gradients and optimizer state; a derived plan may declare its own.
-  using rest_policy = rest_as_computed;
+  using rest_policy = detail::rest_of_zero<zero_choice, mesh, rules>;
+  static constexpr gradient_reduction reduction =
+      detail::chosen_t<policy_kind::reduce_gradients, reduce_gradients<per_step>, Policies...>::value;
+  /// The most bytes of a gradient bucket.
+  static constexpr std::size_t bucket_bytes = detail::chosen_t<policy_kind::bucket, bucket<25 * MiB>, Policies...>::value;
+  /// The most bytes that a rank may need; 0 for no bound.
+  static constexpr std::size_t memory_limit = detail::chosen_t<policy_kind::fits, detail::no_limit, Policies...>::value;
   using pads = detail::chosen_t<policy_kind::padding, padding<pad<vocab>>, Policies...>;
 
   static constexpr bool gives_micro_batch = detail::times_given<policy_kind::micro_batch, Policies...> > 0;
@@ -179,6 +237,7 @@ struct plan {
       "plan<Policies...>: 'micro_batch' and 'global_batch' contradict each other; give one, the other follows");
   /// Ranks that share the batch.
   static constexpr std::size_t data_ways = detail::ways_for(mesh::value, rules::value, id_v<batch>);
+  static_assert(detail::without_fault<detail::bucket_fault<bucket_bytes, sizeof(element), data_ways>>::value);
   static constexpr std::size_t given_global_batch =
       detail::chosen_t<policy_kind::global_batch, global_batch<1>, Policies...>::value;
   static_assert(

@@ -36,6 +36,20 @@ struct bind_one_of_the_two_to_another_axis_than;
 /// What the number of ranks in the rule is made of.
 template <std::size_t DataRanks, std::size_t MicroBatches>
 struct data_ranks_times_micro_batches;
+/// The rule it breaks, and why.
+template <std::size_t Bytes>
+struct must_be_at_least;
+template <std::size_t DataRanks>
+struct one_element_for_each_of_the_data_ranks;
+/// The rule it breaks: a bound on memory. What the rank that needs most needs, where it is, and what takes most of it.
+template <std::size_t Bytes>
+struct must_not_be_less_than_the_bytes_of_a_rank;
+template <std::size_t Stage>
+struct on_pipeline_stage;
+template <std::size_t Parameters, std::size_t Gradients, std::size_t OptimizerState, std::size_t Activations>
+struct of_which_parameters_gradients_optimizer_state_activations;
+/// The remedy.
+struct split_more_or_accumulate_smaller_micro_batches;
 /// Never defined.
 template <class... What>
 struct plan_error;

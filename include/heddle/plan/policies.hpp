@@ -23,7 +23,11 @@ enum class policy_kind : unsigned char {
   pipeline,
   precision,
   optimizer,
-  padding
+  padding,
+  zero,
+  bucket,
+  reduce_gradients,
+  fits
 };
 
 /// Sequences per micro-batch and data rank. Default 1.
@@ -101,6 +105,50 @@ struct padding {
   }
 };
 
+/// What of the training state is split over the data ranks instead of replicated, with padding where sizes do not
+/// divide: nothing (0, the default), optimizer state (1), reduced gradients too (2), parameters too (3). See `zero_rest`.
+///
+/// `Axes` are the data axes to split over; none means all that the rules bind to `batch`. Naming some of them leaves
+/// replicas over the others: hybrid sharding (Zhang et al., MiCS, arXiv 2205.00119 §3).
+template <std::size_t Stage, class... Axes>
+struct zero {
+  static_assert(Stage <= 3, "zero<Stage, Axes...>: 'Stage' must be 0, 1, 2 or 3; 3 splits everything there is");
+  static_assert((AxisName<Axes> && ...),
+                "zero<Stage, Axes...>: 'Axes' must be axis names; name data axes of the mesh, or none for all of them");
+  static constexpr std::size_t stage = Stage;
+};
+
+/// The most bytes of a gradient bucket: gradients are reduced together, in the order in which backward completes them,
+/// while it goes on (Li et al., PyTorch Distributed, arXiv 2006.15704 §3.2.3). A parameter that is larger is reduced in
+/// parts. The first bucket of a step has at most 1 MiB, so that communication begins early. Default 25 MiB.
+template <std::size_t Bytes>
+struct bucket {
+  static_assert(Bytes > 0, "bucket<Bytes>: 'Bytes' must be at least 1; write bucket<25 * MiB>, the default");
+  static constexpr std::size_t value = Bytes;
+};
+
+/// When gradients are summed over the data ranks.
+enum class gradient_reduction : unsigned char {
+  per_step,        ///< once, after the last micro-batch: least traffic; every rank accumulates whole gradients
+  per_micro_batch  ///< after each: as many times the traffic as there are micro-batches; only the gradients of the unit
+                   ///< that is being computed stand unreduced, which saves where `zero` splits the reduced ones
+};
+inline constexpr gradient_reduction per_step = gradient_reduction::per_step;
+inline constexpr gradient_reduction per_micro_batch = gradient_reduction::per_micro_batch;
+
+/// Default `per_step`.
+template <gradient_reduction When>
+struct reduce_gradients {
+  static constexpr gradient_reduction value = When;
+};
+
+/// A bound for the memory of every rank, in bytes: a plan that needs more does not compile. Default none.
+template <std::size_t Bytes>
+struct fits {
+  static_assert(Bytes > 0, "fits<Bytes>: 'Bytes' must be at least 1; write fits<80 * GiB>, or leave it out for no bound");
+  static constexpr std::size_t value = Bytes;
+};
+
 namespace detail {
 template <class>
 inline constexpr policy_kind kind_of = policy_kind::none;
@@ -124,6 +172,14 @@ template <class O>
 inline constexpr policy_kind kind_of<optimizer<O>> = policy_kind::optimizer;
 template <class... P>
 inline constexpr policy_kind kind_of<padding<P...>> = policy_kind::padding;
+template <std::size_t S, class... A>
+inline constexpr policy_kind kind_of<zero<S, A...>> = policy_kind::zero;
+template <std::size_t B>
+inline constexpr policy_kind kind_of<bucket<B>> = policy_kind::bucket;
+template <gradient_reduction W>
+inline constexpr policy_kind kind_of<reduce_gradients<W>> = policy_kind::reduce_gradients;
+template <std::size_t B>
+inline constexpr policy_kind kind_of<fits<B>> = policy_kind::fits;
 }  // namespace detail
 
 }  // namespace heddle

@@ -15,13 +15,26 @@ struct rest_layouts {
 
 /// Everything rests as it is computed with: replicated over the data axes, so nothing moves but the reduction.
 ///
-/// A plan may choose otherwise by declaring `rest_policy`, a type with this function. `dims` are the parameter's,
-/// `compute` its compute layout; the result must hold a complete value (nothing partial), and splits must divide the
-/// stored sizes. Splitting state, gradient and parameter over the data axes is ZeRO 1, 2 and 3 (arXiv 1910.02054 §5).
+/// `zero` chooses otherwise, and a plan may by declaring `rest_policy`, a type with this function. `dims` are those of the
+/// parameter (of one copy, where it belongs to a repeated block: layers rest where they compute), `compute` its compute
+/// layout; the result must hold a complete value (nothing partial), and splits must divide the stored sizes or be padded.
 struct rest_as_computed {
   static constexpr rest_layouts of(mesh_value const&, dimension_list const&, layout const& compute) {
     return {compute, compute, compute};
   }
 };
+
+namespace detail {
+
+/// Whether a rest policy means gradients to be held in parts only: unreduced ones not longer than needed.
+template <class RestPolicy>
+inline constexpr bool partitions_gradients = [] {
+  if constexpr (requires { RestPolicy::partitions_gradients; })
+    return RestPolicy::partitions_gradients;
+  else
+    return false;
+}();
+
+}  // namespace detail
 
 }  // namespace heddle

@@ -4,24 +4,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/pipeline/schedule_table.hpp>
-#include <heddle/plan/parameters.hpp>
+#include <heddle/plan/gathered_parameters.hpp>
+#include <heddle/plan/gradient_buckets.hpp>
 #include <string_view>
 
 namespace heddle {
 
-/// What a rank's memory is for. Each is one arena.
+/// What a rank's memory is for. Each is one arena, but gradients are two: unreduced and, where they differ, reduced.
 enum class memory_category : unsigned char {
-  parameters,
+  parameters,           ///< at rest
+  gathered_parameters,  ///< of the unit that computes and of the next, in compute layout
   gradients,
   optimizer_state,
+  buckets,      ///< gradients on their way
   activations,  ///< per micro-batch in flight: what backward reads, and the stage's boundary values
   scratch,      ///< free between calls: values in other layouts, cotangents, the kernels' own needs
   tokens        ///< token ids and targets of one step
 };
-inline constexpr std::size_t memory_categories = 6;
+inline constexpr std::size_t memory_categories = 8;
 constexpr std::string_view name_of(memory_category c) {
-  constexpr std::string_view names[] = {"parameters",  "gradients", "optimizer state",
-                                        "activations", "scratch",   "tokens"};
+  constexpr std::string_view names[] = {"parameters", "gathered parameters", "gradients", "optimizer state",
+                                        "buckets",    "activations",         "scratch",   "tokens"};
   return names[static_cast<std::size_t>(c)];
 }
 
@@ -61,21 +64,24 @@ struct stage_memory {
   static constexpr std::size_t input_gradient = output + slot<element>(output_size);
   static constexpr std::size_t slot_elements = input_gradient + slot<element>(input_size);
 
-  // The cotangent of the stage's output (received, or the loss' seed), then scratch.
+  // The cotangent of the stage's output (received, or the loss' seed), of as many micro-batches as the schedule receives
+  // ahead, then scratch.
   static constexpr std::size_t output_gradient_elements = slot<element>(output_size);
   static constexpr std::size_t scratch_elements =
-      output_gradient_elements +
       detail::larger(detail::larger(stage::forward_scratch, stage::backward_scratch), parameters::scratch);
 
   static constexpr std::size_t token_count =
       R::plan::micro_batches * local_size(mesh, R::tokens::value, R::token_layout);
 
-  static constexpr memory_table table(std::size_t in_flight) {
+  /// `in_flight` micro-batches have a slot; `output_gradients` of them have their output's cotangent at once.
+  static constexpr memory_table table(std::size_t in_flight, std::size_t output_gradients) {
     constexpr std::size_t slots = R::plan::optimizer_type::slots;
-    return {{(parameters::elements + parameters::gathered_elements) * sizeof(element),
+    return {{parameters::elements * sizeof(element), gathered_parameters<R, Kind>::elements * sizeof(element),
              (parameters::gradient_elements + parameters::reduced_elements) * sizeof(element),
-             parameters::state_elements * slots * sizeof(element), in_flight * slot_elements * sizeof(element),
-             scratch_elements * sizeof(element), 2 * token_count * sizeof(std::int32_t)}};
+             parameters::state_elements * slots * sizeof(element), gradient_buckets<R, Kind>::elements * sizeof(element),
+             in_flight * slot_elements * sizeof(element),
+             (output_gradients * output_gradient_elements + scratch_elements) * sizeof(element),
+             2 * token_count * sizeof(std::int32_t)}};
   }
 };
 
@@ -83,6 +89,18 @@ struct stage_memory {
 template <class R>
 using schedule_of =
     schedules::schedule_table<typename R::plan::schedule, stage_partition<R>::stages, R::plan::micro_batches>;
+
+/// How many micro-batches' output gradients a stage holds at once: 1, or `peak_in_flight` where the schedule receives some
+/// ahead of the backward that reads them.
+template <class R>
+constexpr std::size_t output_gradients_of(std::size_t stage) {
+  std::size_t waiting = 0, most = 1;
+  for (schedules::action const& a : schedule_of<R>::actions(stage)) {
+    if (a.kind == schedules::action_kind::receive_gradient && ++waiting > most) most = waiting;
+    if (a.kind == schedules::action_kind::backward && waiting > 0) --waiting;
+  }
+  return most == 1 ? 1 : schedule_of<R>::peak_in_flight(stage);
+}
 
 namespace detail {
 /// Calls `f` with the stage's kind as a constant.
@@ -104,7 +122,8 @@ constexpr auto with_stage_kind(std::size_t stage, F f) {
 template <class R>
 constexpr memory_table memory_of_stage(std::size_t stage) {
   return detail::with_stage_kind<R>(stage, [&](auto kind) {
-    return stage_memory<R, decltype(kind)::value>::table(schedule_of<R>::peak_in_flight(stage));
+    return stage_memory<R, decltype(kind)::value>::table(schedule_of<R>::peak_in_flight(stage),
+                                                         output_gradients_of<R>(stage));
   });
 }
 

@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/plan/shared_parameters.hpp>
 #include <heddle/plan/stage_memory.hpp>
 
 namespace heddle {
 
 /// Scalars that a step reduces over all ranks at its end: the squared gradient norm and the loss.
 inline constexpr std::size_t step_scalars = 2;
+
+namespace detail {
+/// What `times` executions of a path move.
+template <class T>
+constexpr void add_copies(traffic_table& t, coordinates const& at, mesh_value const& mesh, redistribution const& path,
+                          std::size_t times) {
+  if (path.empty()) return;
+  traffic_table one{};
+  count_redistribution<T>(one, mesh, at, path);
+  t.add(one, times);
+}
+}  // namespace detail
 
 /// What the rank at `at` sends in one training step: modules, pipeline transfers, gradient reductions and the step's
 /// few scalars, by axis and operation. The two-rank group of shared parameters counts on the pipeline axis.
@@ -21,10 +34,10 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
     constexpr stage_kind kind = decltype(kind_constant)::value;
     using memory = stage_memory<R, kind>;
     using parameters = stage_parameters<R, kind>;
-    traffic_table per_micro_batch{};
-    memory::stage::count_forward(per_micro_batch, at);
-    memory::stage::count_backward(per_micro_batch, at);
-    t.add(per_micro_batch, micro_batches);
+    traffic_table of_modules{};
+    memory::stage::count_forward(of_modules, at);
+    memory::stage::count_backward(of_modules, at);
+    t.add(of_modules, micro_batches);
     if constexpr (!memory::is_last) {
       t.add(partition::axis, comm::operation::send, micro_batches,
             micro_batches * comm::send_sent(memory::output_size) * sizeof(T));
@@ -35,13 +48,19 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
             micro_batches * comm::send_sent(memory::input_size) * sizeof(T));
       t.add(partition::axis, comm::operation::receive, micro_batches, 0);
     }
+    // Parameters are brought before forward and before backward of every micro-batch, to each of their uses.
+    for (std::size_t k = 0; k < parameters::use_count; ++k) {
+      auto const& e = parameters::entry[parameters::of_use[k]];
+      detail::add_copies<T>(t, at, mesh, e.gather, 2 * micro_batches * e.copies);
+    }
+    gradient_buckets<R, kind>::count_step(t, at);
     for (std::size_t n = 0; n < parameters::count; ++n) {
       auto const& e = parameters::entry[n];
-      for (auto const* path : {&e.gather, &e.reduction, &e.to_state, &e.gradient_to_state, &e.from_state})
-        count_redistribution<T>(t, mesh, at, *path);
+      for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
+        detail::add_copies<T>(t, at, mesh, *path, e.copies);
       if (shared_parameters<R>::template is_shared<kind>(n))
         t.add(partition::axis, comm::operation::all_reduce, 1,
-              comm::all_reduce_sent(e.reduction.to_size, 2, memory::is_first ? 0 : 1) * sizeof(T));
+              comm::all_reduce_sent(e.reduced_size, 2, memory::is_first ? 0 : 1) * sizeof(T));
     }
     return 0;
   });

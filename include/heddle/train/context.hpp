@@ -8,6 +8,7 @@
 #include <heddle/tensor/mesh_communicator.hpp>
 #include <heddle/tensor/random_key.hpp>
 #include <heddle/tensor/redistribute.hpp>
+#include <heddle/train/parameter_service.hpp>
 #include <span>
 
 namespace heddle {
@@ -16,7 +17,7 @@ namespace heddle {
 inline constexpr std::int32_t ignored_target = -100;
 
 /// What modules see of the run while they execute: the backend, who this rank is, the random key, the targets of the
-/// micro-batch, and communication asked for by redistribution or by dimension.
+/// micro-batch, its parameters as they are needed, and communication asked for by redistribution or by dimension.
 template <class ModulePlan, class Communicator>
 class step_context {
  public:
@@ -55,6 +56,26 @@ class step_context {
   void sum_over(unsigned axes, std::span<element> data) { comm_->all_reduce(axes, data, comm::reduction::sum); }
   void max_over(unsigned axes, std::span<element> data) { comm_->all_reduce(axes, data, comm::reduction::max); }
 
+  // Modules say when a unit of parameters (nn/parameter_unit.hpp) is needed, and when its gradients are complete.
+  void before_forward(std::size_t use, std::size_t copy) {
+    if (service_ != nullptr) service_->before_forward(use, copy);
+  }
+  void before_backward(std::size_t use, std::size_t copy) {
+    if (service_ != nullptr) service_->before_backward(use, copy);
+  }
+  void after_backward(std::size_t use, std::size_t copy) {
+    if (service_ != nullptr) service_->after_backward(use, copy);
+  }
+  /// Which of the copies behind a use's pointer is copy `copy`: itself, or 0 where the pointer leads to it alone.
+  [[nodiscard]] std::size_t parameter_slot(std::size_t use, std::size_t copy) const {
+    return service_ != nullptr ? service_->parameter_slot(use, copy) : copy;
+  }
+  [[nodiscard]] std::size_t gradient_slot(std::size_t use, std::size_t copy) const {
+    return service_ != nullptr ? service_->gradient_slot(use, copy) : copy;
+  }
+  /// Without a service all parameters and gradients are there, in their compute layouts.
+  void serve(parameter_service* service) { service_ = service; }
+
   void begin_step(std::uint64_t seed, std::uint64_t step, bool training) {
     seed_ = seed;
     step_ = step;
@@ -73,6 +94,7 @@ class step_context {
   std::uint64_t step_ = 0;
   std::size_t micro_batch_ = 0;
   std::int32_t const* targets_ = nullptr;
+  parameter_service* service_ = nullptr;
   bool training_ = true;
 };
 

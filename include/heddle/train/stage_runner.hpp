@@ -32,6 +32,8 @@ class stage_runner final : public stage_interface<R> {
   using optimizer_type = typename R::plan::optimizer_type;
   using backend = typename R::backend;
   using mesh_comm = mesh_communicator<typename R::mesh, Communicator>;
+  using store = parameter_store<R, Kind, Communicator>;
+  using direction = typename store::direction;
   using handle = typename Communicator::handle;
   static constexpr mesh_value mesh = R::mesh::value;
   static constexpr std::size_t slots = optimizer_type::slots;
@@ -48,22 +50,29 @@ class stage_runner final : public stage_interface<R> {
         stage_index_(partition::stage_of(comm.at())),
         in_flight_(table::peak_in_flight(stage_index_)),
         store_(comm, seed),
+        output_gradients_(output_gradients_of<R>(stage_index_)),
         activations_(in_flight_ * memory::slot_elements),
-        scratch_(memory::scratch_elements),
+        scratch_(output_gradients_ * memory::output_gradient_elements + memory::scratch_elements),
         tokens_(2 * memory::token_count),
         sent_activation_(in_flight_),
-        sent_gradient_(in_flight_) {}
+        sent_gradient_(in_flight_) {
+    if constexpr (store::serves) context_.serve(&store_);
+  }
 
   step_result step(std::int32_t const* tokens, std::int32_t const* targets, step_facts<options> const& facts) override {
     take_tokens(tokens, targets);
-    store_.gather(scratch_.data());
     store_.clear_gradients();
+    backwards_ = 0;
     step_result result;
     result.loss.count = count_targets();
     seed_gradient_ = result.loss.count > 0 ? 1 / result.loss.count : 0;
     loss_ = 0;
     context_.begin_step(facts.seed, facts.step, true);
-    for (schedules::action const& a : table::actions(stage_index_)) perform(a, facts, result);
+    auto const actions = table::actions(stage_index_);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (i + 1 < actions.size()) expect(actions[i], actions[i + 1]);
+      perform(actions[i], facts, result);
+    }
     return result;
   }
 
@@ -72,7 +81,6 @@ class stage_runner final : public stage_interface<R> {
     loss_sum result;
     result.count = count_targets();
     loss_ = 0;
-    store_.gather(scratch_.data());
     context_.begin_step(0, 0, false);
     for (std::size_t m = 0; m < R::plan::micro_batches; ++m) forward_through(m, m % in_flight_);
     finish_sends();
@@ -83,7 +91,6 @@ class stage_runner final : public stage_interface<R> {
   /// The logits of the first micro-batch of the data rank, [micro_batch, context, vocabulary], on every rank.
   void logits(std::int32_t const* tokens, std::span<element> out) override {
     take_tokens(tokens, tokens);
-    store_.gather(scratch_.data());
     context_.begin_step(0, 0, false);
     context_.begin_micro_batch(0, targets_at(0));
     if constexpr (memory::is_last) {
@@ -123,8 +130,8 @@ class stage_runner final : public stage_interface<R> {
   [[nodiscard]] parameter_view<element> parameter(std::size_t n) override { return store_.view(n); }
   [[nodiscard]] std::array<element*, slots> optimizer_state(std::size_t n) override { return store_.state(n); }
   [[nodiscard]] memory_table allocated() const override {
-    return {{store_.parameter_bytes(), store_.gradient_bytes(), store_.state_bytes(), activations_.bytes(),
-             scratch_.bytes(), tokens_.bytes()}};
+    return {{store_.parameter_bytes(), store_.gathered_bytes(), store_.gradient_bytes(), store_.state_bytes(),
+             store_.bucket_bytes(), activations_.bytes(), scratch_.bytes(), tokens_.bytes()}};
   }
   [[nodiscard]] traffic_table sent() const override {
     traffic_table t{};
@@ -174,12 +181,17 @@ class stage_runner final : public stage_interface<R> {
 
   // Memory of a micro-batch.
   [[nodiscard]] element* slot_at(std::size_t s) const { return activations_.data() + s * memory::slot_elements; }
-  [[nodiscard]] element* output_gradient() const { return scratch_.data(); }
+  [[nodiscard]] element* output_gradient(std::size_t s) const {
+    return scratch_.data() + (output_gradients_ == 1 ? 0 : s) * memory::output_gradient_elements;
+  }
+  [[nodiscard]] element* scratch() const {
+    return scratch_.data() + output_gradients_ * memory::output_gradient_elements;
+  }
   [[nodiscard]] frame<element> frame_at(element* saved, element* scratch) const {
     return {store_.values(), store_.gradients(), saved, scratch, partition::template first_site<Kind>(), 0};
   }
   [[nodiscard]] frame<element> frame_of_slot(std::size_t s) const {
-    return frame_at(slot_at(s), scratch_.data() + memory::output_gradient_elements);
+    return frame_at(slot_at(s), scratch());
   }
 
   void perform(schedules::action const& a, step_facts<options> const& facts, step_result& result) {
@@ -200,7 +212,7 @@ class stage_runner final : public stage_interface<R> {
         send_activation(s);
         return;
       case kind::receive_gradient:
-        receive_gradient();
+        receive_gradient(s);
         return;
       case kind::backward:
         backward(a.micro_batch, s);
@@ -209,17 +221,35 @@ class stage_runner final : public stage_interface<R> {
         send_gradient(s);
         return;
       case kind::reduce_gradients:
-        store_.reduce(scratch_.data());
+        store_.finish_reduction();
         return;
       case kind::step:
         update(facts, result);
         return;
       case kind::backward_input:
       case kind::backward_weight:
-        throw error(
-            "stage_runner: the schedule splits its backward, which modules do not do; use a schedule with whole "
-            "backwards");
+        return;  // refused below
     }
+  }
+  static constexpr bool splits_backward = [] {
+    for (std::size_t p = 0; p < partition::stages; ++p)
+      for (schedules::action const& a : table::actions(p))
+        if (a.kind == schedules::action_kind::backward_input || a.kind == schedules::action_kind::backward_weight)
+          return true;
+    return false;
+  }();
+  static_assert(!splits_backward,
+                "trainer<Model, Plan>: the schedule must run whole backwards, since modules do not split theirs; emit "
+                "backward instead of backward_input and backward_weight");
+  static_assert(table::chunks == 1,
+                "trainer<Model, Plan>: the schedule must have one chunk per stage, since a stage holds one stretch of "
+                "layers; use a schedule that does not interleave");
+
+  /// While this rank waits to receive, the first parameters of what it computes next may arrive.
+  void expect(schedules::action const& now, schedules::action const& next) {
+    using kind = schedules::action_kind;
+    if (now.kind == kind::receive_activation && next.kind == kind::forward) store_.expect(direction::forward);
+    if (now.kind == kind::receive_gradient && next.kind == kind::backward) store_.expect(direction::backward);
   }
 
   void receive_activation(std::size_t s) {
@@ -233,10 +263,10 @@ class stage_runner final : public stage_interface<R> {
           comm_->along(partition::axis)
               .send_async(std::span<element const>(slot_at(s) + memory::output, memory::output_size), stage_index_ + 1);
   }
-  void receive_gradient() {
+  void receive_gradient([[maybe_unused]] std::size_t s) {
     if constexpr (!memory::is_last)
       comm_->along(partition::axis)
-          .receive(std::span<element>(output_gradient(), memory::output_size), stage_index_ + 1);
+          .receive(std::span<element>(output_gradient(s), memory::output_size), stage_index_ + 1);
   }
   void send_gradient(std::size_t s) {
     if constexpr (!memory::is_first)
@@ -269,9 +299,10 @@ class stage_runner final : public stage_interface<R> {
   void backward(std::size_t m, std::size_t s) {
     sent_gradient_[s].wait();
     context_.begin_micro_batch(m, targets_at(m));
-    if constexpr (memory::is_last) *output_gradient() = static_cast<element>(seed_gradient_);
+    store_.begin_backward(++backwards_ == R::plan::micro_batches);
+    if constexpr (memory::is_last) *output_gradient(s) = static_cast<element>(seed_gradient_);
     element const* const y = slot_at(s) + memory::output;
-    element const* const dy = output_gradient();
+    element const* const dy = output_gradient(s);
     if constexpr (memory::is_first)
       stage::backward(context_, frame_of_slot(s), tokens_at(m), y, dy, static_cast<element*>(nullptr));
     else
@@ -294,7 +325,7 @@ class stage_runner final : public stage_interface<R> {
     double const scale = too_long ? facts.clip / result.gradient_norm : 1;
     store_.update(facts.optimizer,
                   update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, false},
-                  scratch_.data());
+                  scratch());
   }
 
   /// Gathered logits have the stored vocabulary; users see the real one.
@@ -309,12 +340,14 @@ class stage_runner final : public stage_interface<R> {
   trace_recorder* trace_;
   std::size_t stage_index_;
   std::size_t in_flight_;
-  parameter_store<R, Kind, Communicator> store_;
+  store store_;
+  std::size_t output_gradients_;
   arena<element> activations_;
   arena<element> scratch_;
   arena<std::int32_t> tokens_;
   std::vector<handle> sent_activation_;
   std::vector<handle> sent_gradient_;
+  std::size_t backwards_ = 0;  ///< of this step
   double loss_ = 0;
   double seed_gradient_ = 0;
 };
