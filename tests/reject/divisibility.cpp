@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A size that its ranks cannot share is named in the first error, with the ranks and the nearest sizes that work.
 #include <heddle/models/gpt2.hpp>
+#include <heddle/models/llama.hpp>
 #include <heddle/plan/legality.hpp>
 
 namespace hd = heddle;
 
 struct no_backend {};
+constexpr hd::llama_config with_2_kv_heads{
+    .vocabulary = 64, .context = 16, .layers = 4, .heads = 8, .kv_heads = 2, .width = 64, .mlp = 64};
+template <class Plan>
+using check_grouped = hd::legal<hd::resolved<hd::llama<with_2_kv_heads>, Plan, no_backend>>;
 template <hd::gpt2_config Config, class Plan>
 using check = hd::legal<hd::resolved<hd::gpt2<Config>, Plan, no_backend>>;
 
@@ -27,6 +32,8 @@ struct pp_4 : hd::plan<hd::mesh<hd::axis<hd::pp, 4>>> {};
 
 struct padded_embed : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::rules<hd::shard<hd::embed, hd::tp>>,
                                hd::padding<hd::pad<hd::embed>>> {};
+struct padded_heads : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<hd::pad<hd::heads>>> {};
+struct heads_whole : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::rules<hd::shard<hd::mlp, hd::tp>>> {};
 struct padded_layers : hd::plan<hd::mesh<hd::axis<hd::pp, 4>>, hd::padding<hd::pad<hd::layers>>> {};
 struct padded_sequence : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<hd::pad<hd::sequence>>> {};
 struct padded_mlp : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<hd::pad<hd::mlp>>> {};
@@ -35,6 +42,10 @@ struct padded_mlp : hd::plan<hd::mesh<hd::axis<hd::tp, 4>>, hd::padding<hd::pad<
 // expect: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
 // errors: at most 1
 template struct hd::legal<hd::resolved<hd::gpt2<with_52_heads>, tp_8, no_backend>>;
+#elif defined(REJECT_KV_HEADS)           // expect: size_of<heddle::heads, 2>, heddle::must_be_a_multiple_of<4>
+// expect: must_be_a_multiple_of<4>, heddle::use_a_size_of<4>
+// errors: at most 1
+constexpr auto refused = sizeof(check_grouped<tp_4>);
 #elif defined(REJECT_WIDTH)              // expect: size_of<heddle::embed, 50>, heddle::must_be_a_multiple_of<4>
 // expect: must_be_a_multiple_of<4>, heddle::use_a_size_of<48, 52>
 // errors: at most 1
@@ -85,6 +96,7 @@ constexpr auto accepted = sizeof(check<small, tp_8>) + sizeof(check<with_52_head
                           sizeof(check<with_13_tokens, tp_4>) + sizeof(check<small, pp_4>) +
                           sizeof(check<small, embed_over_tp>) + sizeof(check<with_mlp_250, padded_mlp>);
 static_assert(accepted > 0);
+static_assert(sizeof(check_grouped<padded_heads>) + sizeof(check_grouped<heads_whole>) > 0);
 struct derived : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<16>, hd::accumulate<4>> {};
 static_assert(derived::micro_batch_size == 2);
 #endif
