@@ -85,6 +85,37 @@ TEST_CASE("a call without targets, or with a rate that is no number, changes not
   });
 }
 
+TEST_CASE("a batch of another plan is refused, whatever its size") {
+  using two_sequences = basic_trainer<model_of<2, scalar<>, weighted_loss<>>, plan_type, host_backend>;
+  run<plan_type>(threads, [](auto& rank) {
+    two_sequences trainer(rank);
+    // One micro-batch, row and token too many or too few; and as many tokens, but of other sequences.
+    struct {
+      batch_shape shape;
+      std::size_t context;
+      char const* has;
+    } const others[] = {{{2, 2, 1}, 2, "and has 2 micro-batches × 1 sequences × 2 tokens for each of 2"},
+                        {{2, 1, 2}, 2, "and has 1 micro-batches × 2 sequences × 2 tokens"},
+                        {{2, 1, 1}, 1, "and has 1 micro-batches × 1 sequences × 1 tokens"},
+                        {{2, 1, 1}, 3, "and has 1 micro-batches × 1 sequences × 3 tokens"},
+                        {{2, 2, 1}, 1, "and has 2 micro-batches × 1 sequences × 1 tokens"},
+                        {{1, 1, 1}, 2, "and has 1 micro-batches × 1 sequences × 2 tokens for each of 1"}};
+    for (auto const& other : others) {
+      token_batch const batch(other.shape, other.context);
+      std::string const stepped = text_of_call([&] { trainer.step(batch); });
+      std::string const evaluated = text_of_call([&] { trainer.evaluate(batch); });
+      std::lock_guard const lock(one_at_a_time);
+      names(stepped, "a batch must have 1 micro-batches × 1 sequences × 2 tokens for each of 2");
+      names(stepped, other.has);
+      names(evaluated, other.has);
+    }
+    token_batch const right(trainer.shape(), trainer.context);
+    std::string const stepped = text_of_call([&] { trainer.step(right); });
+    std::lock_guard const lock(one_at_a_time);
+    CHECK(stepped == "no error");
+  });
+}
+
 TEST_CASE("a loss that is not finite is an error on every rank, parameters stay, and the next step goes on") {
   run<plan_type>(threads, [](auto& rank) {
     trainer_type trainer(rank, {.learning_rate = 1});
