@@ -19,6 +19,9 @@ struct lion {
     double beta2 = 0.99;
     double weight_decay = 0.1;
   };
+  static constexpr std::array<hd::option_value, 3> values(options const& o) {
+    return {{{"beta1", o.beta1}, {"beta2", o.beta2}, {"weight_decay", o.weight_decay}}};
+  }
 
   template <class Backend, class T>
   static void update(options const& o, hd::update_facts const& facts, T* w, T const* g,

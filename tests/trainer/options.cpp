@@ -38,6 +38,20 @@ void names(std::string const& text, std::string const& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 std::mutex one_at_a_time;  // doctest's assertions
+
+/// Gradient descent with an option that it does not use.
+struct bounded : sgd {
+  struct options {
+    double bound = 0;
+  };
+  static constexpr std::array<option_value, 1> values(options const& o) { return {{{"bound", o.bound}}}; }
+  template <class Backend, class T>
+  static void update(options const&, update_facts const& facts, T* w, T const* g, std::array<T*, 0> const& state,
+                     std::size_t n) {
+    sgd::update<Backend>(sgd::options{}, facts, w, g, state, n);
+  }
+};
+
 std::string refused(trainer_type::options const& options) {
   return text_of([&](auto& rank) { trainer_type trainer(rank, options); });
 }
@@ -63,6 +77,36 @@ TEST_CASE("options that differ between ranks are refused: replicas would differ 
         "'learning_rate' differs");
   names(text_of([](auto& rank) { trainer_type trainer(rank, {.clip = rank.rank() == 0 ? 0 : 1.0}); }),
         "'clip' differs");
+  names(text_of([](auto& rank) { trainer_type trainer(rank, {.optimizer = {.beta1 = rank.rank() == 0 ? 0.9 : 0.8}}); }),
+        "'beta1' differs");
+  // One unit in the last place.
+  names(text_of([](auto& rank) {
+          trainer_type trainer(rank, {.optimizer = {.beta2 = std::nextafter(0.999, rank.rank() == 0 ? 0 : 0.999)}});
+        }),
+        "'beta2' differs");
+  names(text_of(
+            [](auto& rank) { trainer_type trainer(rank, {.optimizer = {.epsilon = rank.rank() == 0 ? 1e-8 : 1e-9}}); }),
+        "'epsilon' differs between ranks, and is 1e-0");
+  names(text_of([](auto& rank) {
+          trainer_type trainer(rank, {.optimizer = {.weight_decay = static_cast<double>(rank.rank())}});
+        }),
+        "'weight_decay' differs");
+}
+
+TEST_CASE("an optimizer's options are compared as it tells them: a NaN equals itself, and 0 is -0") {
+  struct one : plan<mesh<axis<dp, 2>>, precision<fp64>, optimizer<bounded>> {};
+  auto const text = [](double first, double second) {
+    return text_of_call([&] {
+      run<one>(threads, [&](auto& rank) {
+        basic_trainer<model, one, host_backend> trainer(rank,
+                                                        {.optimizer = {.bound = rank.rank() == 0 ? first : second}});
+      });
+    });
+  };
+  CHECK(text(0, -0.0) == "no error");
+  CHECK(text(no_number, no_number) == "no error");
+  names(text(0, no_number), "'bound' differs");
+  names(text(2.5, -2.5), "'bound' differs");
 }
 
 TEST_CASE("a call without targets, or with a rate that is no number, changes nothing") {

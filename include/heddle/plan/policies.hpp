@@ -66,8 +66,9 @@ struct precision {
 template <class OptimizerType>
 struct optimizer {
   static_assert(Optimizer<OptimizerType>,
-                "optimizer<Optimizer>: 'Optimizer' must be an Optimizer; write adamw or a type of your own with slots "
-                "and update()");
+                "optimizer<Optimizer>: 'Optimizer' must be an Optimizer; write adamw or a type of your own with slots, "
+                "options, void update<Backend>(options, facts, w, g, state, n) and, where options is not empty, "
+                "values(options)");
   using type = OptimizerType;
 };
 

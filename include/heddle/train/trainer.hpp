@@ -53,7 +53,7 @@ class basic_trainer {
   explicit basic_trainer(mesh_communicator<typename R::mesh, Communicator>& rank, options const& o = {})
       : at_(rank.at()), options_(o) {
     detail::check_options<typename PlanType::optimizer_type>(o);
-    detail::check_agreement(rank, o);
+    detail::check_agreement<typename PlanType::optimizer_type>(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
       stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(rank, o.seed, o.trace);
       return 0;
