@@ -69,12 +69,15 @@ struct refused : plan<optimizer<without_update>> {};
 struct refused : plan<optimizer<without_values>> {};
 #elif defined(REJECT_PADDED_AXIS)               // expect: pad<Name, Multiple>: 'Name' must be a dimension name
 struct refused : plan<padding<pad<tp>>> {};
+#elif defined(REJECT_PADDED_TWICE)              // expect: padding<Pads...>: each dimension must be given once
+// shows: pad<heddle::vocab, 128
+struct refused : plan<tp_mesh, padding<pad<heads>, pad<vocab, 128>, pad<vocab>>> {};
 #else
 struct any_order : plan<accumulate<2>, pipeline<gpipe>, mesh<axis<pp, 2>, axis<dp, 2>>, micro_batch<3>> {};
 static_assert(Plan<any_order> && any_order::global_batch_size == 12);
 struct by_rules : plan<rules<shard<heads, tp>, shard<batch, ep>>, mesh<axis<tp, 2>, axis<ep, 1>>> {};
 static_assert(Plan<by_rules> && !Plan<anything>);
 static_assert(Optimizer<adamw> && Optimizer<complete> && Optimizer<without_options> && !Optimizer<without_update>);
-struct of_its_own : plan<optimizer<complete>> {};
+struct of_its_own : plan<optimizer<complete>, padding<pad<heads>, pad<vocab, 128>>> {};
 static_assert(Plan<of_its_own> && !Optimizer<without_values>);
 #endif

@@ -100,6 +100,16 @@ struct padding {
     ((result = Pads::name == d.name ? padded_size(d.size, ways, Pads::multiple) : result), ...);
     return result;
   }
+
+ private:
+  static constexpr bool names_differ() {
+    name_id const names[sizeof...(Pads) + 1] = {Pads::name...};
+    for (std::size_t i = 0; i < sizeof...(Pads); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (names[i] == names[j]) return false;
+    return true;
+  }
+  static_assert(names_differ(), "padding<Pads...>: each dimension must be given once; keep one of its two pads");
 };
 
 namespace detail {
