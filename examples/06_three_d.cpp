@@ -20,10 +20,10 @@ static_assert(hd::bubble<model, plan> == hd::ratio{1, 5});     // (p-1)/(m+p-1)
 
 int main() {
   std::printf("%s\n", hd::describe<model, plan>().c_str());
-  auto const tokens = hd::character_vocabulary(rhyme).encode(rhyme);
-  double loss = 0;
   // [train]
+  auto const tokens = hd::character_vocabulary(rhyme).encode(rhyme);  // each character's number, 0 … alphabet_size-1
   hd::random_windows const sampler(tokens.size(), model::context, 1);
+  double loss = 0;
   hd::run<plan>(hd::threads, [&](auto& rank) {
     hd::trainer<model, plan> trainer{rank, {.seed = 1, .learning_rate = 5e-3, .clip = 1}};
     hd::token_batch batch(trainer.shape(), model::context);

@@ -19,6 +19,9 @@ struct lion {
     double beta2 = 0.99;
     double weight_decay = 0.1;
   };
+  static constexpr std::array<hd::option_value, 3> values(options const& o) {
+    return {{{"beta1", o.beta1}, {"beta2", o.beta2}, {"weight_decay", o.weight_decay}}};
+  }
 
   template <class Backend, class T>
   static void update(options const& o, hd::update_facts const& facts, T* w, T const* g,
@@ -40,14 +43,30 @@ static_assert(hd::Optimizer<lion>);
 // [schedule]
 namespace mine {
 
-/// GPipe, but backwards begin with the last micro-batch: its activations are still in the caches.
-struct last_first {
-  static constexpr void order(std::size_t, std::size_t, std::size_t micro_batches, hd::schedules::compute_order& out) {
-    for (std::size_t m = 0; m < micro_batches; ++m) out.forward(m);
-    for (std::size_t m = micro_batches; m-- > 0;) out.backward(m);
+/// 1F1B with twice the warm-up (eager 1F1B: Zhuang et al., arXiv 2211.05322): each stage runs so far ahead that a slow
+/// transfer is on its way while the stage computes on another micro-batch.
+struct eager {
+  static constexpr void order(std::size_t stage, std::size_t stages, std::size_t micro_batches,
+                              hd::schedules::compute_order& out) {
+    std::size_t const twice = 2 * (stages - 1 - stage);
+    std::size_t const ahead = twice < micro_batches ? twice : micro_batches;
+    for (std::size_t m = 0; m < ahead; ++m) out.forward(m);
+    for (std::size_t m = ahead; m < micro_batches; ++m) {
+      out.forward(m);
+      out.backward(m - ahead);
+    }
+    for (std::size_t m = micro_batches - ahead; m < micro_batches; ++m) out.backward(m);
   }
 };
-static_assert(hd::SoundSchedule<last_first, 2, 4>);
+
+// Where a transfer takes half as long as a forward: as soon done as GPipe, with less in flight.
+constexpr hd::schedules::schedule_costs slow_links{.forward = 2, .backward = 4, .transfer = 1};
+template <class Schedule>
+constexpr auto time = hd::schedules::schedule_analysis<Schedule, 2, 4, slow_links>::makespan;
+template <class Schedule>
+constexpr auto in_flight = hd::schedules::schedule_table<Schedule, 2, 4>::peak_in_flight(0);
+static_assert(time<hd::gpipe> == 32 && time<hd::one_f_one_b> == 34 && time<eager> == 32);
+static_assert(in_flight<hd::gpipe> == 4 && in_flight<hd::one_f_one_b> == 2 && in_flight<eager> == 3);
 
 }  // namespace mine
 // [/schedule]
@@ -57,7 +76,7 @@ using model =
 
 // [plan]
 struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>, hd::global_batch<16>,
-                       hd::accumulate<4>, hd::pipeline<mine::last_first>, hd::optimizer<mine::lion>> {};
+                       hd::accumulate<4>, hd::pipeline<mine::eager>, hd::optimizer<mine::lion>> {};
 
 using ledger = hd::ledger<model, plan>;
 static_assert(ledger::memory(0).of(hd::memory_category::optimizer_state) ==  // AdamW's would be twice that

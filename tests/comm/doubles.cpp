@@ -62,6 +62,24 @@ TEST_CASE("delayed reductions through a double buffer: right sums, and overlappe
   CHECK(longest > 3 * 60 - 1);      // three delays of one slot follow each other
 }
 
+TEST_CASE("bounds of a delay that are negative or the wrong way round are refused") {
+  auto const text_of = [](delay_options options) {
+    std::string text = "no error";
+    run_threads(1, [&](thread_communicator& world) {
+      try {
+        delaying<thread_communicator>(std::move(world), options).barrier();
+      } catch (heddle::error const& e) {
+        text = e.what();
+      }
+    });
+    return text;
+  };
+  CHECK(text_of({.shortest = microseconds(2), .longest = microseconds(2)}) == "no error");
+  CHECK(text_of({.shortest = microseconds(2001)}) ==
+        "delaying: 'shortest' is 2001 us and 'longest' 2000 us; give delays with 0 <= shortest <= longest");
+  CHECK(text_of({.shortest = microseconds(-1)}).substr(0, 27) == "delaying: 'shortest' is -1 ");
+}
+
 TEST_CASE("a buffer that is filled again too early gives wrong sums under delay (OV-1)") {
   watchdog const guard;
   std::array<int, 2> result{};

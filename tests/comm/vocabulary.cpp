@@ -43,6 +43,11 @@ static_assert(all_reduce_sent(10, 1, 0) == 0 && all_gather_sent(10, 1, 0) == 0 &
 static_assert(all_to_all_sent(12, 4) == 9 && broadcast_sent(5, 4, 1, 1) == 15 && broadcast_sent(5, 4, 0, 1) == 0);
 static_assert(send_sent(7) == 7);
 
+// Sums of integers wrap around; a constant expression may not overflow.
+constexpr auto wrapped = detail::joined<reduction::sum, std::int64_t>;
+static_assert(wrapped(INT64_MAX, 1) == INT64_MIN && wrapped(INT64_MIN, -1) == INT64_MAX && wrapped(-3, 2) == -1);
+static_assert(detail::joined<reduction::sum, std::uint64_t>(UINT64_MAX, 2) == 1);
+
 constexpr bool chunks_partition() {
   for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
     for (std::size_t count = 0; count <= 40; ++count) {

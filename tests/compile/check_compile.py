@@ -43,8 +43,8 @@ def instantiations(source, command, folder, defines):
 
 
 def growth(source, command, folder):
-    variants = {"small": [], "96 layers": ["-DLAYERS=96"], "64 micro-batches": ["-DMICRO_BATCHES=64"],
-                "16 times the ranks": ["-DDATA_RANKS=32"]}
+    variants = {"small": [], "96 layers": ["-DHEDDLE_LAYERS=96"], "64 micro-batches": ["-DHEDDLE_MICRO_BATCHES=64"],
+                "16 times the ranks": ["-DHEDDLE_DATA_RANKS=32"]}
     counts = {}
     for name, defines in variants.items():
         counts[name] = instantiations(source, command, folder, defines)

@@ -4,22 +4,22 @@
 #include <heddle/heddle.hpp>
 #include <vector>
 
-#ifndef LAYERS
-#define LAYERS 4
+#ifndef HEDDLE_LAYERS
+#define HEDDLE_LAYERS 4
 #endif
-#ifndef MICRO_BATCHES
-#define MICRO_BATCHES 4
+#ifndef HEDDLE_MICRO_BATCHES
+#define HEDDLE_MICRO_BATCHES 4
 #endif
-#ifndef DATA_RANKS
-#define DATA_RANKS 2
+#ifndef HEDDLE_DATA_RANKS
+#define HEDDLE_DATA_RANKS 2
 #endif
 
 namespace hd = heddle;
 
 using model = hd::gpt2<hd::gpt2_config{
-    .vocabulary = 65, .context = 64, .layers = LAYERS, .heads = 4, .width = 128, .biased = false}>;
-struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, DATA_RANKS>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>,
-                       hd::micro_batch<1>, hd::accumulate<MICRO_BATCHES>, hd::pipeline<hd::one_f_one_b>> {};
+    .vocabulary = 65, .context = 64, .layers = HEDDLE_LAYERS, .heads = 4, .width = 128, .biased = false}>;
+struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, HEDDLE_DATA_RANKS>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>,
+                       hd::micro_batch<1>, hd::accumulate<HEDDLE_MICRO_BATCHES>, hd::pipeline<hd::one_f_one_b>> {};
 static_assert(hd::ledger<model, plan>::peak_bytes < 80 * hd::GiB);
 
 int main() {

@@ -9,8 +9,15 @@ namespace {
 template <class Mesh, class Rules, std::size_t MicroBatches>
 struct row
     : plan<Mesh, Rules, accumulate<MicroBatches>, micro_batch<equivalence::rows_per_micro_batch>, precision<fp64>> {};
-using llama_tied = llama<llama_config{
-    .vocabulary = 3, .context = 4, .layers = 2, .heads = 4, .kv_heads = 2, .width = 16, .mlp = 8, .tied = true}>;
+using llama_tied = llama<llama_config{.vocabulary = 3,
+                                      .context = 4,
+                                      .layers = 2,
+                                      .heads = 4,
+                                      .kv_heads = 2,
+                                      .width = 16,
+                                      .mlp = 8,
+                                      .tied = true,
+                                      .dropout = 0.1}>;
 
 using dp2 = mesh<axis<dp, 2>>;
 using tp2 = mesh<axis<tp, 2>>;
@@ -22,8 +29,8 @@ struct sequence_before_heads
     : row<tp2, rules<shard<sequence, tp>, shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>>, 1> {};
 using three_heads =
     gpt2<gpt2_config{.vocabulary = 13, .context = 4, .layers = 2, .heads = 3, .width = 12, .mlp = 10, .dropout = 0.1}>;
-using three_groups =
-    llama<llama_config{.vocabulary = 7, .context = 4, .layers = 2, .heads = 6, .kv_heads = 3, .width = 24, .mlp = 10}>;
+using three_groups = llama<llama_config{
+    .vocabulary = 7, .context = 4, .layers = 2, .heads = 6, .kv_heads = 3, .width = 24, .mlp = 10, .dropout = 0.1}>;
 struct padded : plan<mesh<axis<tp, 4>>, padding<pad<vocab>, pad<heads>, pad<mlp, 2>>, accumulate<2>,
                      micro_batch<equivalence::rows_per_micro_batch>, precision<fp64>> {};
 struct inner_dimensions : row<tp2, rules<shard<gate_up, tp>, shard<head_dim, tp>, shard<embed, tp>>, 1> {};

@@ -80,12 +80,12 @@ def main(source, consumer, compiler):
             # From another place, where pkg-config's file could not follow.
             (here / "first").rename(here / "moved")
             folder = way("cmake", CMAKE, "CMakeLists.txt")
-            call(["cmake", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={here / 'moved'}"], folder, environment)
+            call(["cmake", "-G", "Ninja", "-S", ".", "-B", "build", f"-DCMAKE_PREFIX_PATH={here / 'moved'}"], folder, environment)
             call(["cmake", "--build", "build"], folder, environment)
             outputs["cmake"] = call(["build/consumer"], folder, environment)
             major, minor = short.split(".")
             (folder / "CMakeLists.txt").write_text(CMAKE.replace("{version}", f"{major}.{int(minor) + 1}"))
-            call(["cmake", "-S", ".", "-B", "later", f"-DCMAKE_PREFIX_PATH={here / 'moved'}"], folder, environment, must_fail=True)
+            call(["cmake", "-G", "Ninja", "-S", ".", "-B", "later", f"-DCMAKE_PREFIX_PATH={here / 'moved'}"], folder, environment, must_fail=True)
 
         if len(set(outputs.values())) != 1 or not outputs["plain"].strip():
             sys.exit(f"the consumer must print the same text everywhere: {outputs}")

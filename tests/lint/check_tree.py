@@ -6,6 +6,9 @@ import re
 import subprocess
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "headers"))
+from check_layers import blank
+
 TOP_LEVEL = {"meson.build", "meson_options.txt", "include", "kernels", "tests", "examples", "bench", "docs", "tools", ".ci",
              "LICENSE", "README.md", "CHANGELOG.md"}
 CXX = {".hpp", ".cpp", ".cuh", ".cu"}
@@ -19,6 +22,17 @@ UNFINISHED = re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X|H[A]CK|p[l]aceholder|s[t]ub|
 SWITCHED_OFF = re.compile(r"#\s*if [0]\b|DOCTEST[_]SKIP|doctest::(?:[s]kip|[m]ay_fail|[s]hould_fail)|"
                           r"//\s*(?:[s]tatic_assert|[C]HECK\w*|[R]EQUIRE\w*|[T]EST_CASE)\(")
 CONCEPT = re.compile(r"^\s*concept\s+([a-z_]\w*|\w*_\w*)\s*=", re.MULTILINE)
+# Names outside include/, whose headers clang-tidy reads: for all other sources it would take minutes.
+NAMES = [
+    (re.compile(r"\b(?:struct|class|union|enum(?:\s+class)?)\s+(\w*[A-Z]\w*)\s*(?:final\s*)?[:{;]"), "type '{}' must be snake_case"),
+    (re.compile(r"\busing\s+([A-Z]\w+)\s*="), "type '{}' must be snake_case"),
+    (re.compile(r"\b(?:class|typename)(?:\s*\.\.\.)?\s+([a-z_]\w*)\s*[,>=]"), "template parameter '{}' must be PascalCase"),
+    (re.compile(r"^[ \t]*(?:[\w:<>,&*]+[ \t]+)+[&*]*([A-Z]\w*[a-z]\w*)\([^;{}]*\)[^;{}()]*\{", re.MULTILINE),
+     "function '{}' must be snake_case"),
+    (re.compile(r"(?<![\w.:>])([a-z][a-z0-9_]*[A-Z]\w*)"), "name '{}' must be snake_case"),
+    (re.compile(r"^\s*#\s*define\s+(?!HEDDLE_[A-Z0-9_]+\b|DOCTEST_CONFIG_)(\w+)", re.MULTILINE),
+     "macro '{}' must be HEDDLE_UPPER"),
+]
 OWN_MAIN = re.compile(r"^\s*#\s*define DOCTEST_CONFIG_[I]MPLEMENT", re.MULTILINE)
 
 
@@ -47,6 +61,11 @@ def check_text(name, text):
     if code:
         for found in CONCEPT.finditer(text):
             yield f"{text.count(chr(10), 0, found.start(1)) + 1}: concept '{found.group(1)}' must be PascalCase"
+        if not name.startswith("include/"):
+            bare = blank(text)
+            for form, rule in NAMES:
+                for found in form.finditer(bare):
+                    yield f"{bare.count(chr(10), 0, found.start(1)) + 1}: {rule.format(found.group(1))}"
         if OWN_MAIN.search(text) and name != "tests/support/main.cpp":
             yield "1: defines doctest's main; link test_dep, which has it"
     for number, line in enumerate(lines, 1):

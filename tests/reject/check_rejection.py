@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 SECTION = re.compile(r"^\s*#\s*(?:if|elif)\s+defined\s*\(?\s*(REJECT_\w+)\s*\)?\s*(.*)$")
-EXPECT = re.compile(r"^//\s*expect:\s*(\S.*)$")
+EXPECT = re.compile(r"^\s*//\s*expect:\s*(\S.*)$")
 SHOWS = re.compile(r"^\s*//\s*shows:\s*(\S.*)$")
 ERRORS = re.compile(r"^\s*//\s*errors: at most (\d+)\s*$")
 MENTION = re.compile(r"\bREJECT_\w+")
@@ -21,7 +21,7 @@ ALSO_NVCC = re.compile(r"^//\s*also: nvcc\s*$", re.MULTILINE)
 
 
 def sections(path):
-    """{case: [text of the first error, texts that must be seen anywhere, most errors or None]}"""
+    """{case: [texts of the first error, texts that must be seen anywhere, most errors or None]}"""
     found, current = {}, None
     for number, line in enumerate(path.read_text().splitlines(), 1):
         section = SECTION.match(line)
@@ -32,9 +32,13 @@ def sections(path):
                 sys.exit(f"{path}:{number}: '{case}' has no text; end the line with '// expect: ' and the message")
             if case in found:
                 sys.exit(f"{path}:{number}: '{case}' stands twice; give each case its own name")
-            current = found.setdefault(case, [expected.group(1).strip(), [], None])
+            current = found.setdefault(case, [[expected.group(1).strip()], [], None])
         elif MENTION.search(line):
             sys.exit(f"{path}:{number}: a case must open with '#if defined(REJECT_…)' or '#elif defined(REJECT_…)'")
+        elif EXPECT.match(line):
+            if current is None:
+                sys.exit(f"{path}:{number}: 'expect:' belongs beside or under the #if or #elif of a case")
+            current[0].append(EXPECT.match(line).group(1).strip())
         elif SHOWS.match(line):
             if current is None:
                 sys.exit(f"{path}:{number}: 'shows:' belongs under the #if or #elif of a case")
@@ -72,8 +76,9 @@ def check(path, case, command):
     expected, shown, most = every[case]
     errors = [line for line in output.splitlines() if DIAGNOSTIC.search(line)]
     first = errors[0] if errors else ""
-    if "internal compiler error" in output or expected not in first:
-        sys.exit(f"{output}\n{path}: '{case}' is refused for another reason.\n  expected: {expected}\n  first error: {first}")
+    missed = [text for text in expected if text not in first]
+    if "internal compiler error" in output or missed:
+        sys.exit(f"{output}\n{path}: '{case}' is refused for another reason.\n  expected: {', '.join(missed)}\n  first error: {first}")
     for text in shown:
         if text not in output:
             sys.exit(f"{output}\n{path}: '{case}' is refused, but the message does not show: {text}")

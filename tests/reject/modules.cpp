@@ -41,6 +41,16 @@ using tied_head = named<"again", sequential<named<"out", linear<embed_dim, vocab
 template <fixed_string Tie>
 using tied_model = model_of<tied_head<normal(0.02), Tie>, named<"other", tied_head<normal(0.02), Tie>>>;
 
+template <std::size_t Length>
+constexpr fixed_string<Length + 1> long_name = [] {
+  char text[Length + 1]{};
+  for (std::size_t i = 0; i != Length; ++i) text[i] = static_cast<char>('a' + i % 26);
+  return fixed_string<Length + 1>(text);
+}();
+// With ".weight": 95 characters and 96.
+template <std::size_t Length>
+using of_long_name = named<long_name<Length / 2>, sequential<named<long_name<Length - Length / 2 - 1>, to_mlp>>>;
+
 #if defined(REJECT_RESIDUAL)  // expect: residual<Branch>: the output of 'Branch' must have the dimensions of its input
 constexpr std::size_t refused = uses<residual<to_mlp>, x>;
 #elif defined(REJECT_REPEAT)        // expect: repeat<Layers, Block>: the output of 'Block' must have the dimensions of
@@ -60,7 +70,11 @@ constexpr std::size_t refused = uses<no_backend, x>;
 constexpr std::size_t refused = sizeof(sequential<>);
 #elif defined(REJECT_SAME_NAME)     // expect: parameter 'Name' must be declared once
 constexpr std::size_t refused = parameters<model_of<named<"layer", to_mlp>, named<"layer", to_embed>>>;
-#elif defined(REJECT_TIED_UNLIKE)   // expect: all uses of the tied parameter 'Name' must agree
+#elif defined(REJECT_LONG_NAME)     // expect: 'Name' and those inside joined by points, must have at most 95 characters
+constexpr std::size_t refused = uses<of_long_name<89>, x>;
+#elif defined(REJECT_LONG_PARAMETER)         // expect: parameter<Name, ...>: 'Name' must have at most 95 characters
+constexpr std::size_t refused = sizeof(parameter<long_name<96>, dims<embed_dim>, zeros, false>);
+#elif defined(REJECT_TIED_UNLIKE)            // expect: all uses of the tied parameter 'Name' must agree
 constexpr std::size_t refused =
     parameters<model_of<tied_head<normal(0.02), "shared">, named<"other", tied_head<zeros, "shared">>>>;
 #elif defined(REJECT_LAYERS_WITHOUT_REPEAT)  // expect: must have exactly one repeat<
@@ -85,6 +99,8 @@ constexpr std::size_t refused = sizeof(gpt2<gpt2_config{.heads = 0}>::module);
 static_assert(uses<block, x> == 4 && uses<repeat<dim<layers, 2>, block>, x> == 4);
 static_assert(uses<turned<dim<head_dim, 4>>, head_4> == 0 && uses<dropout<probability{0.25}>, x> == 0);
 static_assert(parameters<model_of<named<"a", to_mlp>, named<"b", to_embed>>> == 7);
+static_assert(uses<of_long_name<88>, x> == 2);
+static_assert(sizeof(parameter<long_name<95>, dims<embed_dim>, zeros, false>) == 1);
 static_assert(parameters<tied_model<"shared">> == 6 && parameters<tied_model<"">> == 7);
 static_assert(stage_partition<on<model_of<repeat<dim<layers, 2>, block>>, pp_2>>::stages == 2);
 #endif

@@ -30,8 +30,8 @@ template <class Model, class Plan>
 using parameters_of = shared_parameters<resolved<Model, Plan, host_backend>>;
 
 #if defined(REJECT_SHARED_AXIS)  // expect: heddle::must_not_share_its_axis_with<heddle::layers>
-// shows: shard<heddle::vocab, heddle::pp>
-// shows: heddle::bind_one_of_the_two_to_another_axis_than<heddle::pp>
+// expect: shard<heddle::vocab, heddle::pp>
+// expect: heddle::bind_one_of_the_two_to_another_axis_than<heddle::pp>
 // errors: at most 3
 struct refused : plan<mesh<axis<pp, 2>>, rules<shard<layers, pp>, shard<vocab, pp>>> {};
 static_assert(basic_ledger<resolved<model_of<in, repeated<dim<layers, 4>>, out>, refused, host_backend>>::peak_bytes >

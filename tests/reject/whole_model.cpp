@@ -11,7 +11,7 @@ struct no_model {};
 struct no_plan {};
 
 #if defined(REJECT_TRAINER)  // expect: size_of<heddle::heads, 52>, heddle::must_be_a_multiple_of<8>
-// shows: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
+// expect: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
 // errors: at most 3
 void refused() {
   hd::run<plan>(hd::threads, [](auto& rank) {
@@ -20,7 +20,7 @@ void refused() {
   });
 }
 #elif defined(REJECT_LEDGER)         // expect: size_of<heddle::heads, 52>, heddle::must_be_a_multiple_of<8>
-// shows: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
+// expect: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
 // errors: at most 3
 static_assert(hd::ledger<bad, plan>::peak_bytes > 0);
 #elif defined(REJECT_NO_MODEL)       // expect: trainer<Model, Plan>: 'Model' must be a language model

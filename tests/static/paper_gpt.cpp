@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters of the GPTs that the papers on large models print: rows ZER-09x, MEG-001..007, PTD-… of
 // shared/paper-values.csv. The counts are the ledger's; nothing is allocated.
-//
-// Left out, with the reason:
-//   MEG-007        BERT: bidirectional, with segment embeddings and a pooler; the library has no such model.
-//   (pipeline_bubble rows are checked in tests/pipeline; MEG-013..019 in megatron.cpp.)
+// (pipeline_bubble rows are checked in tests/pipeline; MEG-013..019 in megatron.cpp.)
 #include <doctest/doctest.h>
 
 #include "paper.hpp"
@@ -38,6 +35,40 @@ static_assert(within(billions(count<80, 12288, 96, 51200, 2048>), 145, 1));
 static_assert(within(billions(count<40, 1536, 16, 51200, 1024>), 1.2, 0.05));
 static_assert(within(billions(count<64, 2304, 24, 51200, 1024>), 4.2, 0.05));
 static_assert(within(millions(count<24, 1024, 16, 51200, 1024>), 355, 1));
+
+// MEG-007 (table 4): a BERT, whose parameters are those of the same modules. The library has no such model, since
+// attention that looks both ways and the look-up of a segment are missing; neither changes a count. The pooler and the
+// transform of the masked-word head, which read the same value, stand in a row here.
+struct segments : dim_name<"segments"> {};
+struct pooled : dim_name<"pooled"> {};
+template <class Embed>
+struct segment_table : primitive {
+  using parameters = parameter_list<parameter<"weight", dims<dim<segments, 2>, Embed>, normal(0.02), true>>;
+  template <class Input>
+  using output = Input;
+  template <class>
+  struct kernel : kernel_traits {};
+};
+template <std::size_t Layers, std::size_t Width, std::size_t Heads, std::size_t Vocabulary, std::size_t Context>
+struct bert {
+  static constexpr std::size_t context = Context, vocabulary = Vocabulary;
+  using parts = detail::gpt2_parts<gpt2_config{
+      .vocabulary = Vocabulary, .context = Context, .layers = Layers, .heads = Heads, .width = Width}>;
+  using embed_dim = typename parts::embed_dim;
+  using vocab_dim = typename parts::vocab_dim;
+  using pooled_dim = dim<pooled, Width>;
+  using module = sequential<
+      named<"words", embedding<vocab_dim, embed_dim, normal(0.02), "words">>,
+      named<"positions", position_embedding<typename parts::sequence_dim, embed_dim>>,
+      named<"segments", segment_table<embed_dim>>, named<"norm", layer_norm<embed_dim>>,
+      named<"h", repeat<dim<layers, Layers>, typename parts::block>>, named<"pooler", linear<embed_dim, pooled_dim>>,
+      named<"transform", linear<pooled_dim, embed_dim>>, named<"head_norm", layer_norm<embed_dim>>,
+      named<"head", linear<embed_dim, vocab_dim, biased::yes, normal(0.02), "words">>, cross_entropy<vocab_dim>>;
+};
+static_assert(within(millions(parameters_of<bert<24, 2048, 32, 30522, 512>>), 1300, 50));
+// The published BERT-base and BERT-large have 110M and 340M (arXiv 1810.04805 section 3).
+static_assert(within(millions(parameters_of<bert<12, 768, 12, 30522, 512>>), 110, 5));
+static_assert(within(millions(parameters_of<bert<24, 1024, 16, 30522, 512>>), 340, 5));
 
 // ZER-091, 093, 095, 097, 099 (table 5), which prints layers and width: GPT-2's vocabulary and context.
 static_assert(within_share(billions(count<48, 1600, 16, 50257, 1024>), 1.5, 0.05));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <heddle/train/loss_svg.hpp>
 #include <limits>
 #include <string>
@@ -36,6 +37,24 @@ TEST_CASE("marks of axes are round numbers around the values") {
   CHECK(labels(nice_ticks(0, 2, 8, true)) == "0 1 2 ");
   CHECK(labels(nice_ticks(0, 9.5, 1)) == "0 10 ");
   CHECK(nice_ticks(1e-9, 4e-9, 4).decimals == 9);
+}
+
+TEST_CASE("marks surround values that are nearly equal, far from 0, or both") {
+  auto const surround = [](double least, double greatest, bool whole) {
+    auto const ticks = nice_ticks(least, greatest, 6, whole);
+    CAPTURE(least);
+    CAPTURE(greatest);
+    CHECK(ticks.first <= least + 1e-5 * ticks.step);
+    CHECK(ticks.last() >= greatest - 1e-5 * ticks.step);
+    CHECK(ticks.count >= 2);
+    CHECK(ticks.count <= 9);
+    if (least == 2.5) CHECK(ticks.label(0).size() <= 9);
+  };
+  for (double const least : {0.0, 2.5, -2.5, 1e-9, 1e9, 1e15})
+    for (double const relative : {0.0, 1e-16, 1e-14, 1e-12, 2e-12, 5e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 1.0})
+      surround(least, least + relative * std::fmax(std::fabs(least), 1e-9), false);
+  for (double const step : {0.0, 7.0, 1e9, 1e15})
+    for (double const steps : {0.0, 1.0, 2.0, 17.0, 1e6}) surround(step, step + steps, true);
 }
 
 TEST_CASE("the picture has both curves, each finite loss in its place") {

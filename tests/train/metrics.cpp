@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <unistd.h>
 #include <heddle/train/metrics.hpp>
 #include <string>
 
@@ -23,6 +24,15 @@ TEST_CASE("rows are in the file when they are written, and what was not measured
   CHECK(bytes_of(folder / "metrics.csv") ==
         header + "0,4096,4.1744,,1.5,1e-05,\n1,8192,,0.30000000000000004,,,120000\n");
   CHECK(folder.files() == 1);
+}
+
+TEST_CASE("what a killed process of the same number left half-written is in nobody's way, and stays") {
+  scratch_folder const folder;
+  for (std::size_t n = 0; n < 100; ++n)
+    put_bytes(folder / ("metrics.csv." + std::to_string(::getpid()) + "-" + std::to_string(n) + ".partial"), "half");
+  metrics_file out(folder / "metrics.csv");
+  CHECK(bytes_of(folder / "metrics.csv") == header);
+  CHECK(folder.files() == 101);
 }
 
 TEST_CASE("a resumed run keeps the rows of the steps it does not repeat") {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <heddle/train/batch_count.hpp>
 #include <heddle/train/sampler.hpp>
 #include <numeric>
 #include <set>
@@ -220,30 +219,4 @@ TEST_CASE("a batch and a sampler of different plans are refused") {
                        heddle::error);
   CHECK_THROWS_WITH_AS(mine.fill(random_windows(100, 8, 0), source, 0, 2), doctest::Contains("the data rank 2"),
                        heddle::error);
-}
-
-TEST_CASE("UN-1: a last, shorter window is divided by its own number") {
-  static_assert(heddle::accumulation_steps(5, 2) == 3);
-  double const gradient_of_each = 1;
-  for (std::size_t step = 0; step < 3; ++step) {
-    auto const size = heddle::accumulation_size(5, 2, step);
-    CHECK(size == (step < 2 ? 2 : 1));
-    double sum = 0;
-    for (std::size_t m = 2 * step; m < std::min<std::size_t>(5, 2 * step + 2); ++m) sum += gradient_of_each;
-    CHECK(sum / static_cast<double>(size) == 1);
-  }
-  CHECK(heddle::accumulation_size(4, 2, 1) == 2);
-  CHECK(heddle::accumulation_steps(0, 2) == 0);
-  CHECK_THROWS_WITH_AS(heddle::accumulation_size(5, 2, 3),
-                       doctest::Contains("no step 3; 5 micro-batches in windows of 2 make 3"), heddle::error);
-  CHECK_THROWS_AS(heddle::accumulation_steps(5, 0), heddle::error);
-}
-
-TEST_CASE("UN-2: ranks with 3 and 2 batches come to one answer before the first step") {
-  std::vector<std::size_t> const counts{3, 2};
-  CHECK_THROWS_WITH_AS(heddle::agreed_batches(counts), doctest::Contains("rank 0 has 3 batches but rank 1 has 2"),
-                       heddle::error);
-  CHECK(heddle::agreed_batches(counts, heddle::unequal_batches::stop_early) == 2);
-  CHECK(heddle::agreed_batches(std::vector<std::size_t>{4, 4, 4}) == 4);
-  CHECK_THROWS_AS(heddle::agreed_batches({}), heddle::error);
 }

@@ -95,3 +95,20 @@ TEST_CASE("a file for a larger vocabulary is refused with both numbers") {
   CHECK(text.find("a vocabulary of 300 and the model one of 200") != std::string::npos);
   std::filesystem::remove(path);
 }
+
+TEST_CASE("more epochs than can be counted in batches are refused, not wrapped around") {
+  std::string const path = corpus(16 * 4 + 3, 100);  // four batches an epoch
+  std::string text = "no error";
+  std::uint64_t most = 0;
+  hd::run<alone>(hd::threads, [&](auto& rank) {
+    most = hd::token_batches<model, alone>(path, rank, {.epochs = ~std::uint64_t{0} / 4}).size();
+    try {
+      hd::token_batches<model, alone> batches(path, rank, {.epochs = std::uint64_t{1} << 62});
+    } catch (hd::error const& e) {
+      text = e.what();
+    }
+  });
+  CHECK(most == ~std::uint64_t{0} - 3);
+  CHECK(text.find("'epochs' is 4611686018427387904, which at 4 batches") != std::string::npos);
+  std::filesystem::remove(path);
+}

@@ -81,6 +81,28 @@ TEST_CASE("an evaluation has no dropout, counts each token once under every plan
   });
 }
 
+TEST_CASE("a Llama has the dropout of its configuration, in training alone") {
+  constexpr auto config = [](double dropout) {
+    return llama_config{.vocabulary = 13,
+                        .context = 4,
+                        .layers = 2,
+                        .heads = 2,
+                        .kv_heads = 1,
+                        .width = 8,
+                        .mlp = 12,
+                        .dropout = dropout};
+  };
+  using half = llama<config(0.5)>;
+  using none = llama<config(0)>;
+  run<serial>(threads, [](auto& rank) {
+    trainer<half, serial> dropping(rank, {.learning_rate = 0});
+    trainer<none, serial> whole(rank, {.learning_rate = 0});
+    loss_sum const expected = step_on(whole, 0, data).loss;
+    CHECK(evaluate_on(dropping, 0).sum == expected.sum);
+    CHECK(std::fabs(step_on(dropping, 0, data).loss.sum - expected.sum) > 1e-6 * expected.sum);
+  });
+}
+
 TEST_CASE("a step's own learning rate is used instead of the options'") {
   using model = model_of<1, scalar<>, weighted_loss<>>;
   struct one : plan<precision<fp64>, optimizer<sgd>> {};

@@ -38,6 +38,20 @@ void names(std::string const& text, std::string const& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 std::mutex one_at_a_time;  // doctest's assertions
+
+/// Gradient descent with an option that it does not use.
+struct bounded : sgd {
+  struct options {
+    double bound = 0;
+  };
+  static constexpr std::array<option_value, 1> values(options const& o) { return {{{"bound", o.bound}}}; }
+  template <class Backend, class T>
+  static void update(options const&, update_facts const& facts, T* w, T const* g, std::array<T*, 0> const& state,
+                     std::size_t n) {
+    sgd::update<Backend>(sgd::options{}, facts, w, g, state, n);
+  }
+};
+
 std::string refused(trainer_type::options const& options) {
   return text_of([&](auto& rank) { trainer_type trainer(rank, options); });
 }
@@ -63,6 +77,36 @@ TEST_CASE("options that differ between ranks are refused: replicas would differ 
         "'learning_rate' differs");
   names(text_of([](auto& rank) { trainer_type trainer(rank, {.clip = rank.rank() == 0 ? 0 : 1.0}); }),
         "'clip' differs");
+  names(text_of([](auto& rank) { trainer_type trainer(rank, {.optimizer = {.beta1 = rank.rank() == 0 ? 0.9 : 0.8}}); }),
+        "'beta1' differs");
+  // One unit in the last place.
+  names(text_of([](auto& rank) {
+          trainer_type trainer(rank, {.optimizer = {.beta2 = std::nextafter(0.999, rank.rank() == 0 ? 0 : 0.999)}});
+        }),
+        "'beta2' differs");
+  names(text_of(
+            [](auto& rank) { trainer_type trainer(rank, {.optimizer = {.epsilon = rank.rank() == 0 ? 1e-8 : 1e-9}}); }),
+        "'epsilon' differs between ranks, and is 1e-0");
+  names(text_of([](auto& rank) {
+          trainer_type trainer(rank, {.optimizer = {.weight_decay = static_cast<double>(rank.rank())}});
+        }),
+        "'weight_decay' differs");
+}
+
+TEST_CASE("an optimizer's options are compared as it tells them: a NaN equals itself, and 0 is -0") {
+  struct one : plan<mesh<axis<dp, 2>>, precision<fp64>, optimizer<bounded>> {};
+  auto const text = [](double first, double second) {
+    return text_of_call([&] {
+      run<one>(threads, [&](auto& rank) {
+        basic_trainer<model, one, host_backend> trainer(rank,
+                                                        {.optimizer = {.bound = rank.rank() == 0 ? first : second}});
+      });
+    });
+  };
+  CHECK(text(0, -0.0) == "no error");
+  CHECK(text(no_number, no_number) == "no error");
+  names(text(0, no_number), "'bound' differs");
+  names(text(2.5, -2.5), "'bound' differs");
 }
 
 TEST_CASE("a call without targets, or with a rate that is no number, changes nothing") {
@@ -82,6 +126,37 @@ TEST_CASE("a call without targets, or with a rate that is no number, changes not
     CHECK(steps == 0);
     CHECK(w == 0);
     CHECK(trainer.steps() == 1);
+  });
+}
+
+TEST_CASE("a batch of another plan is refused, whatever its size") {
+  using two_sequences = basic_trainer<model_of<2, scalar<>, weighted_loss<>>, plan_type, host_backend>;
+  run<plan_type>(threads, [](auto& rank) {
+    two_sequences trainer(rank);
+    // One micro-batch, row and token too many or too few; and as many tokens, but of other sequences.
+    struct {
+      batch_shape shape;
+      std::size_t context;
+      char const* has;
+    } const others[] = {{{2, 2, 1}, 2, "and has 2 micro-batches × 1 sequences × 2 tokens for each of 2"},
+                        {{2, 1, 2}, 2, "and has 1 micro-batches × 2 sequences × 2 tokens"},
+                        {{2, 1, 1}, 1, "and has 1 micro-batches × 1 sequences × 1 tokens"},
+                        {{2, 1, 1}, 3, "and has 1 micro-batches × 1 sequences × 3 tokens"},
+                        {{2, 2, 1}, 1, "and has 2 micro-batches × 1 sequences × 1 tokens"},
+                        {{1, 1, 1}, 2, "and has 1 micro-batches × 1 sequences × 2 tokens for each of 1"}};
+    for (auto const& other : others) {
+      token_batch const batch(other.shape, other.context);
+      std::string const stepped = text_of_call([&] { trainer.step(batch); });
+      std::string const evaluated = text_of_call([&] { trainer.evaluate(batch); });
+      std::lock_guard const lock(one_at_a_time);
+      names(stepped, "a batch must have 1 micro-batches × 1 sequences × 2 tokens for each of 2");
+      names(stepped, other.has);
+      names(evaluated, other.has);
+    }
+    token_batch const right(trainer.shape(), trainer.context);
+    std::string const stepped = text_of_call([&] { trainer.step(right); });
+    std::lock_guard const lock(one_at_a_time);
+    CHECK(stepped == "no error");
   });
 }
 

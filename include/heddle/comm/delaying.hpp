@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <type_traits>
@@ -12,6 +13,7 @@
 
 #include <heddle/comm/communicator.hpp>
 #include <heddle/comm/detail/delay_worker.hpp>
+#include <heddle/error.hpp>
 
 namespace heddle::comm {
 
@@ -31,13 +33,15 @@ struct delay_options {
 ///
 /// Needs of `C`: an asynchronous operation may be started by another thread of the rank, while no collective of the
 /// same communicator is being called.
+///
+/// **Errors.** heddle::error for bounds that are negative or the wrong way round.
 template <Communicator C>
 class delaying {
  public:
   using handle = detail::delayed_handle<typename C::handle>;
 
   delaying(C inner, delay_options options)
-      : delaying(std::move(inner), options, std::make_shared<detail::delay_worker<typename C::handle>>()) {}
+      : delaying(std::move(inner), checked(options), std::make_shared<detail::delay_worker<typename C::handle>>()) {}
 
   [[nodiscard]] std::size_t rank() const { return state_->inner.rank(); }
   [[nodiscard]] std::size_t size() const { return state_->inner.size(); }
@@ -132,6 +136,13 @@ class delaying {
 
   delaying(C inner, delay_options options, std::shared_ptr<worker> owner)
       : worker_(std::move(owner)), state_(std::make_shared<state>(state{std::move(inner), options})) {}
+
+  static delay_options const& checked(delay_options const& o) {
+    if (o.shortest.count() < 0 || o.longest < o.shortest)
+      throw error("delaying: 'shortest' is " + std::to_string(o.shortest.count()) + " us and 'longest' " +
+                  std::to_string(o.longest.count()) + " us; give delays with 0 <= shortest <= longest");
+    return o;
+  }
 
   [[nodiscard]] std::chrono::microseconds delay() {
     auto const range = static_cast<std::uint64_t>((state_->options.longest - state_->options.shortest).count()) + 1;

@@ -70,8 +70,7 @@ struct element_traits_of {
 };
 }  // namespace detail
 
-// The integers narrower than 64 bits accumulate in 64: an overflow wraps when the result is stored, it is not
-// undefined.
+// Sums of integers wrap around: those narrower than 64 bits accumulate in 64, and wrap when the result is stored.
 template <>
 struct element_traits<float> : detail::element_traits_of<element_kind::float32, float> {};
 template <>

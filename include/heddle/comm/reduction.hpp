@@ -5,6 +5,7 @@
 namespace heddle::comm {
 
 /// How the values of the ranks are joined. A NaN on any rank makes `max` and `min` NaN, so that no rank hides it.
+/// Sums of integers wrap around.
 enum class reduction : std::uint8_t { sum, max, min };
 
 /// The name used in messages and traces.

@@ -37,11 +37,16 @@ class file {
     return out;
   }
 
-  /// Creates a file that must not exist yet.
-  static file create(std::string const& path) {
-    int const descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor < 0) throw_file_error(path, "be created", "check that its folder exists and may be written");
-    return file(path, descriptor);
+  /// Creates a file beside `target`, under a name that no other has. A name that is taken is passed over: a killed
+  /// process, or one of another machine that shares the folder, may have had the same number.
+  static file create_beside(std::string const& target) {
+    static std::atomic<unsigned> number{0};
+    for (;;) {
+      std::string path = target + "." + std::to_string(::getpid()) + "-" + std::to_string(number++) + ".partial";
+      int const descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor >= 0) return file(std::move(path), descriptor);
+      if (errno != EEXIST) throw_file_error(path, "be created", "check that its folder exists and may be written");
+    }
   }
 
   file(file&& other) noexcept
@@ -116,7 +121,7 @@ class file {
 /// renamed. Without `commit` (an exception, say) nothing changes under the name and the unfinished file is removed.
 class atomic_file {
  public:
-  explicit atomic_file(std::string path) : target_(std::move(path)), file_(file::create(partial_name(target_))) {}
+  explicit atomic_file(std::string path) : target_(std::move(path)), file_(file::create_beside(target_)) {}
   atomic_file(atomic_file const&) = delete;
   atomic_file& operator=(atomic_file const&) = delete;
   ~atomic_file() {
@@ -145,11 +150,6 @@ class atomic_file {
   }
 
  private:
-  static std::string partial_name(std::string const& target) {
-    static std::atomic<unsigned> number{0};
-    return target + "." + std::to_string(::getpid()) + "-" + std::to_string(number++) + ".partial";
-  }
-
   std::string target_;
   file file_;
   bool committed_ = false;

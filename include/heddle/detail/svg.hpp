@@ -53,10 +53,12 @@ struct axis_ticks {
   std::string label(int i) const { return fixed_text(at(i), decimals); }
 };
 
-/// About `wanted` marks for least … greatest, both finite; equal values get a range around them.
+/// About `wanted` marks for least … greatest, both finite. Equal values get a range around them, and so do those that
+/// differ in the seventh digit only, which no label would show.
 inline axis_ticks nice_ticks(double least, double greatest, int wanted, bool whole_numbers = false) {
-  if (greatest <= least) {
-    double const around = least == 0 ? 1 : std::abs(least) / 10;
+  double const largest = std::fmax(std::fabs(least), std::fabs(greatest));
+  if (greatest - least <= (whole_numbers ? 0 : 1e-6 * largest)) {
+    double const around = largest == 0 ? 1 : largest / 10;
     least -= around;
     greatest += around;
   }
@@ -71,8 +73,9 @@ inline axis_ticks nice_ticks(double least, double greatest, int wanted, bool who
   axis_ticks out;
   out.step = factor * std::pow(10.0, exponent);
   out.decimals = exponent + (factor == 10 ? 1 : 0) < 0 ? -exponent - (factor == 10 ? 1 : 0) : 0;
-  double const begin = std::floor(least / out.step * (1 + 1e-12));
-  double const end = std::ceil(greatest / out.step * (1 - 1e-12));
+  // A value that is a mark but for its rounding needs no further one: a millionth of a step cannot be seen.
+  double const begin = std::floor(least / out.step + 1e-6);
+  double const end = std::ceil(greatest / out.step - 1e-6);
   out.first = begin * out.step;
   out.count = static_cast<int>(end - begin) + 1;
   return out;

@@ -7,6 +7,7 @@
 #include <heddle/nn/activation.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/cross_entropy.hpp>
+#include <heddle/nn/dropout.hpp>
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/linear.hpp>
 #include <heddle/nn/norm.hpp>
@@ -27,6 +28,7 @@ struct llama_config {
   std::size_t width = 4096;
   std::size_t mlp = 11008;
   bool tied = false;
+  double dropout = 0;  ///< after the embedding and at the end of each residual branch
   double stddev = 0.02;
   double theta = 10000;
   double norm_epsilon = 1e-5;
@@ -58,24 +60,27 @@ struct llama_parts {
   using attention = causal_attention<sequence_dim, heads_dim, queries, width_dim>;
   using qkv_dims = dims<heads_dim, typename attention::qkv_dim, width_dim>;
   using head_dims = dims<heads_dim, typename attention::group_dim, width_dim>;
+  using drop = dropout<probability{C.dropout}>;
   using norm = rms_norm<embed_dim, epsilon{C.norm_epsilon}>;
 
   using attention_branch = sequential<
       named<"norm_1", norm>,
       named<"attn", sequential<named<"qkv", linear<embed_dim, qkv_dims, biased::no, start>>,
                                rotary<sequence_dim, heads_dim, queries, width_dim, rotary_base{C.theta}>, attention,
-                               named<"proj", linear<head_dims, embed_dim, biased::no, residual_start>>>>>;
+                               named<"proj", linear<head_dims, embed_dim, biased::no, residual_start>>>>,
+      drop>;
   using mlp_branch = sequential<
       named<"norm_2", norm>,
       named<"mlp", sequential<named<"gate_up", linear<embed_dim, dims<gate_up_dim, mlp_dim>, biased::no, start>>,
-                              swiglu<mlp_dim>, named<"down", linear<mlp_dim, embed_dim, biased::no, residual_start>>>>>;
+                              swiglu<mlp_dim>, named<"down", linear<mlp_dim, embed_dim, biased::no, residual_start>>>>,
+      drop>;
   using block = sequential<residual<attention_branch>, residual<mlp_branch>>;
   using token_embedding =
       std::conditional_t<C.tied, embedding<vocab_dim, embed_dim, start, "wte">, embedding<vocab_dim, embed_dim, start>>;
   using head = std::conditional_t<C.tied, linear<embed_dim, vocab_dim, biased::no, start, "wte">,
                                   linear<embed_dim, vocab_dim, biased::no, start>>;
 
-  using module = sequential<named<"wte", token_embedding>, named<"h", repeat<dim<layers, C.layers>, block>>,
+  using module = sequential<named<"wte", token_embedding>, drop, named<"h", repeat<dim<layers, C.layers>, block>>,
                             named<"norm_f", norm>, named<"lm_head", head>, cross_entropy<vocab_dim>>;
 };
 

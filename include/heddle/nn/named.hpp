@@ -29,6 +29,17 @@ struct placed<Module, Plan, Input> : placed<typename Module::named_module, Plan,
     for (auto& u : renamed) u.name = u.name.inside(Module::name);
     return renamed;
   }();
+
+ private:
+  static constexpr bool names_fit = [] {
+    for (auto const& u : uses)
+      if (!u.name.fits) return false;
+    return true;
+  }();
+  static_assert(
+      names_fit,
+      "named<Name, Module>: the full names of parameters, 'Name' and those inside joined by points, must have "
+      "at most 95 characters; shorten a name");
 };
 
 }  // namespace heddle

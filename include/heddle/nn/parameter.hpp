@@ -24,10 +24,12 @@ struct parameter_name {
   static constexpr std::size_t capacity = 96;
   std::array<char, capacity> text{};
   std::size_t length = 0;
+  bool fits = true;  ///< false where the end was cut off: who composes the name refuses it
 
   constexpr parameter_name() = default;
   constexpr explicit parameter_name(std::string_view s) { append(s); }
   constexpr void append(std::string_view s) {
+    fits = fits && length + s.size() < capacity;
     for (std::size_t i = 0; i < s.size() && length + 1 < capacity; ++i) text[length++] = s[i];
   }
   [[nodiscard]] constexpr std::string_view view() const { return {text.data(), length}; }
@@ -35,6 +37,7 @@ struct parameter_name {
     parameter_name result(outer);
     result.append(".");
     result.append(view());
+    result.fits = result.fits && fits;
     return result;
   }
 };
@@ -55,6 +58,8 @@ struct parameter_use {
 /// shared parameters) the tie: every declaration with the same tie is the same parameter.
 template <fixed_string Name, class Dims, initializer Init, bool Decays, fixed_string Tie = "">
 struct parameter {
+  static_assert(Name.view().size() < parameter_name::capacity,
+                "parameter<Name, ...>: 'Name' must have at most 95 characters; shorten it");
   static constexpr std::string_view name = Name.view();
   using dims_type = Dims;
   static constexpr initializer init = Init;
@@ -71,7 +76,7 @@ struct parameter_list {
     ((all = union_of(all, Parameters::dims_type::value)), ...);
     return all;
   }
-  /// The uses by an op placed on `op`. `stored` maps dimensions to their padded form.
+  /// The uses by an op placed on `op`, with their dimensions as the plan stores them.
   template <class Plan>
   static constexpr std::array<parameter_use, size> uses(op_placement const& op) {
     return {use<Plan, Parameters>(op)...};

@@ -21,6 +21,10 @@ struct adamw {
     double weight_decay = 0.01;
   };
 
+  static constexpr std::array<option_value, 4> values(options const& o) {
+    return {{{"beta1", o.beta1}, {"beta2", o.beta2}, {"epsilon", o.epsilon}, {"weight_decay", o.weight_decay}}};
+  }
+
   /// An error for values with which an update divides by zero, or grows what it should average.
   static void check(options const& o) {
     for (double const beta : {o.beta1, o.beta2})

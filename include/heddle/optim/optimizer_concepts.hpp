@@ -3,6 +3,10 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
 
 namespace heddle {
 
@@ -14,18 +18,52 @@ struct update_facts {
   bool decays = false;        ///< whether weight decay applies to this parameter
 };
 
+/// One hyper-parameter of an optimizer, as ranks compare it.
+struct option_value {
+  std::string_view name;
+  double value = 0;
+};
+
+namespace detail {
+
+/// Stands for a backend where only the declaration of `update` is asked for.
+struct any_backend {};
+
+template <class O>
+concept HasStateAndOptions = requires {
+  { O::slots } -> std::convertible_to<std::size_t>;
+  typename O::options;
+};
+template <class O>
+concept Updates = requires(typename O::options const& options, update_facts const& facts, float* w, float const* g,
+                           std::array<float*, O::slots> const& state, std::size_t n) {
+  { O::template update<any_backend>(options, facts, w, g, state, n) } -> std::same_as<void>;
+};
+template <class O>
+concept TellsOptions = requires(typename O::options const& options) {
+  { O::values(options) } -> std::convertible_to<std::span<option_value const>>;
+  std::tuple_size<decltype(O::values(options))>::value;
+};
+
+}  // namespace detail
+
 /// An optimizer whose state is some arrays of the parameter's own shape.
 ///
-/// **Minimal complete definition.** `slots`, how many state arrays; `options`, an aggregate of hyper-parameters with
-/// defaults; `update<Backend>(options, facts, w, g, state, n)`, which updates `n` elements of one parameter in place.
+/// **Minimal complete definition.**
+///   `slots`                          how many state arrays
+///   `options`                        an aggregate of hyper-parameters with defaults
+///   `values(options)`                them all, a `std::array<option_value, N>`: ranks compare it when a trainer is
+///   made,
+///                                    since replicas that are updated differently differ; not where `options` is empty
+///   `update<Backend>(options, facts, w, g, state, n)`, void, which updates `n` elements of one parameter in place: for
+///                                    any `Backend` and element type T, `options const&`, `update_facts const&`, `T*
+///                                    w`, `T const* g`, `std::array<T*, slots> const& state`
 /// State starts at zero. **Optional.** `check(options)` throws heddle::error for options that mean nothing.
 /// **Laws.** Element-wise: updating two halves equals updating the whole, so any layout of parameter, gradient and
 /// state that agree will do.
 /// **Models.** adamw.
 template <class O>
-concept Optimizer = requires {
-  { O::slots } -> std::convertible_to<std::size_t>;
-  typename O::options;
-};
+concept Optimizer = detail::HasStateAndOptions<O> && detail::Updates<O> &&
+    (std::is_empty_v<typename O::options> || detail::TellsOptions<O>);
 
 }  // namespace heddle

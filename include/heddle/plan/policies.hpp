@@ -70,8 +70,9 @@ struct precision {
 template <class OptimizerType>
 struct optimizer {
   static_assert(Optimizer<OptimizerType>,
-                "optimizer<Optimizer>: 'Optimizer' must be an Optimizer; write adamw or a type of your own with slots "
-                "and update()");
+                "optimizer<Optimizer>: 'Optimizer' must be an Optimizer; write adamw or a type of your own with slots, "
+                "options, void update<Backend>(options, facts, w, g, state, n) and, where options is not empty, "
+                "values(options)");
   using type = OptimizerType;
 };
 
@@ -103,6 +104,16 @@ struct padding {
     ((result = Pads::name == d.name ? padded_size(d.size, ways, Pads::multiple) : result), ...);
     return result;
   }
+
+ private:
+  static constexpr bool names_differ() {
+    name_id const names[sizeof...(Pads) + 1] = {Pads::name...};
+    for (std::size_t i = 0; i < sizeof...(Pads); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if (names[i] == names[j]) return false;
+    return true;
+  }
+  static_assert(names_differ(), "padding<Pads...>: each dimension must be given once; keep one of its two pads");
 };
 
 /// What of the training state is split over the data ranks instead of replicated, with padding where sizes do not

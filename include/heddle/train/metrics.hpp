@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdint>
 #include <heddle/detail/file.hpp>
+#include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
 #include <optional>
 #include <string>
@@ -26,24 +27,13 @@ struct metrics_row {
 inline constexpr std::string_view metrics_header =
     "step,tokens,train_loss,validation_loss,gradient_norm,learning_rate,tokens_per_second";
 
-namespace detail {
-
-/// Shortest text that reads back as the same double, with a point whatever the locale.
-inline void append_number(std::string& out, double value) {
-  char digits[32];
-  auto const end = std::to_chars(digits, digits + sizeof digits, value);
-  out.append(digits, end.ptr);
-}
-
-}  // namespace detail
-
 /// One line of metrics.csv, with its line end.
 inline std::string metrics_line(metrics_row const& row) {
   std::string line = std::to_string(row.step) + "," + std::to_string(row.tokens);
   for (auto const& value :
        {row.train_loss, row.validation_loss, row.gradient_norm, row.learning_rate, row.tokens_per_second}) {
     line += ',';
-    if (value) detail::append_number(line, *value);
+    if (value) line += detail::number_text(*value);
   }
   return line += '\n';
 }

@@ -164,6 +164,7 @@ struct batch_shape {
   constexpr std::size_t first_sequence(std::size_t micro_batch, std::size_t data_rank) const {
     return (micro_batch * data_ranks + data_rank) * rows;
   }
+  friend constexpr bool operator==(batch_shape const&, batch_shape const&) = default;
 };
 
 /// Reads sequences first_sequence … first_sequence + rows − 1 of the global batch of `step`. `tokens` and `targets` are
@@ -191,6 +192,9 @@ class token_batch {
 
   batch_shape const& shape() const { return shape_; }
   std::size_t context() const { return context_; }
+  /// All of it, [micro_batches, rows, context].
+  std::span<std::int32_t const> tokens() const { return tokens_; }
+  std::span<std::int32_t const> targets() const { return targets_; }
 
   /// Fills all micro-batches of `data_rank` for `step`; an error where the sampler's context is another one.
   template <TokenSampler Sampler, TokenSource Source>

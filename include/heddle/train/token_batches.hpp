@@ -2,10 +2,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <heddle/layout/names.hpp>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/plan.hpp>
 #include <heddle/tensor/mesh_communicator.hpp>
+#include <heddle/train/batch_of_plan.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/token_file.hpp>
 #include <iterator>
@@ -25,11 +25,12 @@ struct token_batches_options {
 /// batches are the same under every plan, and depend on the seed and the step alone, so a run resumes by `first_step`.
 /// What does not fill a last global batch is left out. All ranks get the same number of batches.
 ///
-/// **Errors.** heddle::error for a file that is malformed, has too few tokens, or more identities than the model.
+/// **Errors.** heddle::error for a file that is malformed, has too few tokens, or more identities than the model; for
+/// more epochs than can be counted in batches.
 template <LanguageModel Model, Plan PlanType>
 class token_batches {
  public:
-  static constexpr batch_shape shape = {PlanType::data_ways, PlanType::micro_batches, PlanType::micro_batch_size};
+  static constexpr batch_shape shape = batch_shape_of<PlanType>;
 
   template <class Communicator>
   token_batches(std::string const& path, mesh_communicator<typename PlanType::mesh, Communicator> const& rank,
@@ -37,9 +38,9 @@ class token_batches {
       : source_(path),
         sampler_(source_.size(), Model::context, shape.global_batch(), epoch_windows::order::shuffled, options.seed),
         batch_(shape, Model::context),
-        data_rank_(data_rank_of(rank.at())),
+        data_rank_(data_rank_of<PlanType>(rank.at())),
         first_(options.first_step),
-        last_(options.epochs * sampler_.batches()) {
+        last_(counted(options.epochs, sampler_.batches())) {
     if (source_.vocabulary() > Model::vocabulary)
       throw error("token_batches: " + path + " has a vocabulary of " + std::to_string(source_.vocabulary()) +
                   " and the model one of " + std::to_string(Model::vocabulary) +
@@ -80,11 +81,12 @@ class token_batches {
   iterator end() { return {this, last_}; }
 
  private:
-  static std::size_t data_rank_of(coordinates const& at) {
-    using mesh = typename PlanType::mesh;
-    constexpr dimension sequences = {id_v<batch>, batch::name, shape.global_batch(), shape.global_batch()};
-    constexpr layout placed = place(mesh::value, PlanType::rules::value, {1, {{sequences}}});
-    return block_of(mesh::value, placed, id_v<batch>, at);
+  static std::uint64_t counted(std::uint64_t epochs, std::uint64_t batches) {
+    std::uint64_t const most = ~std::uint64_t{0} / batches;
+    if (epochs > most)
+      throw error("token_batches: 'epochs' is " + std::to_string(epochs) + ", which at " + std::to_string(batches) +
+                  " batches an epoch are more batches than can be counted; give at most " + std::to_string(most));
+    return epochs * batches;
   }
 
   token_file source_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/train/batch_of_plan.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/stage_runner.hpp>
 #include <heddle/train/trainer_options.hpp>
@@ -22,8 +23,9 @@ namespace heddle {
 /// nowhere; a step in which no target counts has loss 0 and gradients of zero, and still counts as a step (weight decay
 /// applies).
 ///
-/// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, options that mean nothing or differ between
-/// ranks, and losses or gradients that are not finite; whatever one rank throws ends all ranks.
+/// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, a batch of another plan, options that mean
+/// nothing or differ between ranks, and losses or gradients that are not finite; whatever one rank throws ends all
+/// ranks.
 template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
@@ -51,7 +53,7 @@ class basic_trainer {
   explicit basic_trainer(mesh_communicator<typename R::mesh, Communicator>& rank, options const& o = {})
       : at_(rank.at()), options_(o) {
     detail::check_options<typename PlanType::optimizer_type>(o);
-    detail::check_agreement(rank, o);
+    detail::check_agreement<typename PlanType::optimizer_type>(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
       stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(rank, o.seed, o.trace);
       return 0;
@@ -59,9 +61,9 @@ class basic_trainer {
   }
 
   /// Which of the data ranks this is: ranks with the same number are given the same sequences.
-  [[nodiscard]] std::size_t data_rank() const { return block_of(R::mesh::value, R::token_layout, id_v<batch>, at_); }
+  [[nodiscard]] std::size_t data_rank() const { return data_rank_of<PlanType>(at_); }
   /// How a step's global batch is dealt out.
-  [[nodiscard]] static constexpr batch_shape shape() { return {PlanType::data_ways, micro_batches, micro_batch_size}; }
+  [[nodiscard]] static constexpr batch_shape shape() { return batch_shape_of<PlanType>; }
   /// The place of local sequence i in the global batch of a step.
   [[nodiscard]] std::size_t global_sequence(std::size_t i) const {
     return shape().first_sequence(i / micro_batch_size, data_rank()) + i % micro_batch_size;
@@ -70,10 +72,12 @@ class basic_trainer {
   /// One training step on a filled batch, or on raw ids; at the options' learning rate, or at a given one.
   step_result step(token_batch const& b) { return step(b, options_.learning_rate); }
   step_result step(token_batch const& b, double learning_rate) {
-    return step({b.tokens(0), local_tokens}, {b.targets(0), local_tokens}, learning_rate);
+    check(b);
+    return step(b.tokens(), b.targets(), learning_rate);
   }
   loss_sum evaluate(token_batch const& b) {
-    return evaluate({b.tokens(0), local_tokens}, {b.targets(0), local_tokens});
+    check(b);
+    return evaluate(b.tokens(), b.targets());
   }
 
   step_result step(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) {
@@ -114,6 +118,16 @@ class basic_trainer {
   [[nodiscard]] parameter_view<element> parameter(std::size_t n) { return stage_->parameter(n); }
 
  private:
+  /// The number of tokens does not say it: a batch of another shape has the wrong sequences.
+  void check(token_batch const& b) const {
+    auto const text = [](batch_shape const& s, std::size_t tokens) {
+      return std::to_string(s.micro_batches) + " micro-batches × " + std::to_string(s.rows) + " sequences × " +
+             std::to_string(tokens) + " tokens for each of " + std::to_string(s.data_ranks) + " data ranks";
+    };
+    if (!(b.shape() == shape() && b.context() == context))
+      throw error("trainer: a batch must have " + text(shape(), context) + ", and has " + text(b.shape(), b.context()) +
+                  "; make it with shape() of this trainer and its model's context");
+  }
   void check(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) const {
     if (tokens.size() != local_tokens || targets.size() != local_tokens)
       throw error("trainer: a call takes " + std::to_string(local_tokens) +

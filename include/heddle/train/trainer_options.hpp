@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <heddle/comm/reduction.hpp>
+#include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
+#include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/train/trace.hpp>
 #include <span>
 #include <string>
+#include <tuple>
 
 namespace heddle {
 
@@ -40,25 +44,37 @@ void check_options(Options const& o) {
   if constexpr (requires { OptimizerType::check(o.optimizer); }) OptimizerType::check(o.optimizer);
 }
 
+/// The optimizer's options; none where they are empty.
+template <class OptimizerType>
+constexpr auto values_of(typename OptimizerType::options const& o) {
+  if constexpr (TellsOptions<OptimizerType>)
+    return OptimizerType::values(o);
+  else
+    return std::array<option_value, 0>{};
+}
+
 /// Ranks that start from other seeds, or step by other rates, hold replicas that differ, and nothing later would show
 /// it: so all ranks compare what they were given, once. Collective over the whole mesh.
-template <class MeshCommunicator, class Options>
+template <class OptimizerType, class MeshCommunicator, class Options>
 void check_agreement(MeshCommunicator& comm, Options const& o) {
-  constexpr std::size_t values = 4;
-  constexpr char const* names[values] = {"seed", "seed", "learning_rate", "clip"};
-  // A seed has more bits than a double.
-  double const mine[values] = {static_cast<double>(o.seed >> 32), static_cast<double>(o.seed & 0xFFFFFFFFU),
-                               o.learning_rate, o.clip};
-  std::array<double, 2 * values> extremes{};
-  for (std::size_t i = 0; i < values; ++i) {
+  auto const of_optimizer = values_of<OptimizerType>(o.optimizer);
+  constexpr std::size_t own = 3, count = own + std::tuple_size_v<decltype(values_of<OptimizerType>(o.optimizer))>;
+  std::array<option_value, count> named = {{{"seed", 0}, {"learning_rate", o.learning_rate}, {"clip", o.clip}}};
+  for (std::size_t i = own; i < count; ++i) named[i] = of_optimizer[i - own];
+  // Bits, so that every seed is told from its neighbours and a NaN is equal to itself; 0 and -0 are one number.
+  std::array<std::uint64_t, count> mine{o.seed};
+  for (std::size_t i = 1; i < count; ++i) mine[i] = std::bit_cast<std::uint64_t>(named[i].value + 0.0);
+  std::array<std::uint64_t, 2 * count> extremes{};
+  for (std::size_t i = 0; i < count; ++i) {
     extremes[i] = mine[i];
-    extremes[values + i] = -mine[i];
+    extremes[count + i] = ~mine[i];
   }
-  comm.all_reduce((1U << MeshCommunicator::mesh::value.axes) - 1U, std::span<double>(extremes), comm::reduction::max);
-  for (std::size_t i = 0; i < values; ++i)
-    if (extremes[i] != -extremes[values + i])
-      throw error(std::string("trainer: '") + names[i] + "' differs between ranks, and is " +
-                  (i < 2 ? std::to_string(o.seed) : std::to_string(mine[i])) + " on rank " +
+  comm.all_reduce((1U << MeshCommunicator::mesh::value.axes) - 1U, std::span<std::uint64_t>(extremes),
+                  comm::reduction::max);
+  for (std::size_t i = 0; i < count; ++i)
+    if (extremes[i] != ~extremes[count + i])
+      throw error("trainer: '" + std::string(named[i].name) + "' differs between ranks, and is " +
+                  (i == 0 ? std::to_string(o.seed) : number_text(named[i].value)) + " on rank " +
                   std::to_string(comm.rank()) + "; give all ranks the same options");
 }
 

@@ -21,6 +21,8 @@ TRIALS = [
     ("a misspelled name", HEAD + GOOD.replace("struct odd<4>", "struct od<4>") + CONTROL, "REJECT_EVEN", "another reason"),
     ("a later error only", HEAD + GOOD.replace("template struct", "no_such_name n;\ntemplate struct") + CONTROL,
      "REJECT_EVEN", "another reason"),
+    ("a remedy in the first error", HEAD + GOOD.replace("// shows: odd<4", "// expect: add 1") + CONTROL, "REJECT_EVEN", None),
+    ("a remedy elsewhere", HEAD + GOOD.replace("shows:", "expect:") + CONTROL, "REJECT_EVEN", "another reason"),
     ("another value", HEAD + GOOD.replace("odd<4>", "odd<6>") + CONTROL, "REJECT_EVEN", "does not show"),
     ("few errors", HEAD + GOOD.replace("odd<4\n", "odd<4\n// errors: at most 1\n") + CONTROL, "REJECT_EVEN", None),
     ("too many errors", HEAD + GOOD.replace("odd<4\n", "odd<4\n// errors: at most 1\n") + "no_such_name n;\n" + CONTROL,

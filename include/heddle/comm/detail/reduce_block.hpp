@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <type_traits>
 
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/reduction.hpp>
@@ -9,7 +10,10 @@ namespace heddle::comm::detail {
 
 template <reduction How, class A>
 constexpr A joined(A a, A b) {
-  if constexpr (How == reduction::sum) {
+  if constexpr (How == reduction::sum && std::is_integral_v<A>) {
+    using wrapping = std::make_unsigned_t<A>;  // where a sum with a sign would be undefined
+    return static_cast<A>(static_cast<wrapping>(a) + static_cast<wrapping>(b));
+  } else if constexpr (How == reduction::sum) {
     return static_cast<A>(a + b);
   } else if constexpr (How == reduction::max) {
     return (a < b || b != b) ? b : a;  // b != b: a NaN wins
