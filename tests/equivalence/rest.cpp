@@ -30,10 +30,11 @@ struct all_at_once_often
 using two_by_two = mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<pp, 2>>;
 struct hybrid_pipeline : row<two_by_two, true, one_f_one_b, 2, zero<3, dp>, small_bucket> {};
 struct both_axes : row<two_by_two, true, one_f_one_b, 2, zero<3>, reduce_gradients<per_micro_batch>> {};
-struct other_axis : row<mesh<axis<dp_replicate, 2>, axis<dp, 3>, axis<pp, 1>>, true, gpipe, 1, zero<2, dp_replicate>> {};
+struct other_axis : row<mesh<axis<dp_replicate, 2>, axis<dp, 3>, axis<pp, 1>>, true, gpipe, 1, zero<2, dp_replicate>> {
+};
 
-/// A user's own: parameters whole, their gradients split along the last dimension that the data ranks divide, state along
-/// the first. Nothing that a bucket can take.
+/// A user's own: parameters whole, their gradients split along the last dimension that the data ranks divide, state
+/// along the first. Nothing that a bucket can take.
 struct crosswise {
   static constexpr rest_layouts of(mesh_value const& mesh, dimension_list const& dims, layout const& compute) {
     return {compute, split(mesh, dims, compute, true), split(mesh, dims, compute, false)};

@@ -7,6 +7,34 @@ namespace hd = heddle;
 using good = hd::gpt2<hd::gpt2_config{.vocabulary = 64, .context = 16, .layers = 2, .heads = 8, .width = 64}>;
 using bad = hd::gpt2<hd::gpt2_config{.vocabulary = 64, .context = 16, .layers = 2, .heads = 52, .width = 416}>;
 struct plan : hd::plan<hd::mesh<hd::axis<hd::tp, 8>>> {};
+struct in_a_kibibyte : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::zero<3>, hd::fits<hd::KiB>> {};
+/// One that fits to the byte.
+struct sharded : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::zero<3>> {};
+struct exactly : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::zero<3>, hd::fits<hd::ledger<good, sharded>::peak_bytes>> {
+};
+/// The same layers in two chunks per stage; backwards in two parts.
+struct interleaved {
+  static constexpr std::size_t chunks = 2;
+  static constexpr void order(std::size_t, std::size_t, std::size_t micro_batches, hd::schedules::compute_order& out) {
+    for (std::size_t c = 0; c < 2; ++c)
+      for (std::size_t m = 0; m < micro_batches; ++m) out.forward(m, c);
+    for (std::size_t c = 2; c-- > 0;)
+      for (std::size_t m = 0; m < micro_batches; ++m) out.backward(m, c);
+  }
+};
+struct in_two_parts {
+  static constexpr void order(std::size_t, std::size_t, std::size_t micro_batches, hd::schedules::compute_order& out) {
+    for (std::size_t m = 0; m < micro_batches; ++m) out.forward(m);
+    for (std::size_t m = 0; m < micro_batches; ++m) out.backward_input(m);
+    for (std::size_t m = 0; m < micro_batches; ++m) out.backward_weight(m);
+  }
+};
+template <class Schedule>
+struct scheduled : hd::plan<hd::mesh<hd::axis<hd::pp, 2>>, hd::accumulate<2>, hd::pipeline<Schedule>> {};
+template <class Plan>
+void construct() {
+  hd::run<Plan>(hd::threads, [](auto& rank) { hd::trainer<good, Plan> const trainer{rank}; });
+}
 struct no_model {};
 struct no_plan {};
 
@@ -19,11 +47,23 @@ void refused() {
     (void)trainer.steps();
   });
 }
-#elif defined(REJECT_LEDGER)         // expect: size_of<heddle::heads, 52>, heddle::must_be_a_multiple_of<8>
+#elif defined(REJECT_LEDGER)             // expect: size_of<heddle::heads, 52>, heddle::must_be_a_multiple_of<8>
 // expect: must_be_a_multiple_of<8>, heddle::use_a_size_of<48, 56>
 // errors: at most 3
 static_assert(hd::ledger<bad, plan>::peak_bytes > 0);
-#elif defined(REJECT_NO_MODEL)       // expect: trainer<Model, Plan>: 'Model' must be a language model
+#elif defined(REJECT_MEMORY)             // expect: fits<1024>, heddle::must_not_be_less_than_the_bytes_of_a_rank<
+// expect: on_pipeline_stage<0>
+// shows: of_which_parameters_gradients_optimizer_state_activations<
+// errors: at most 1
+static_assert(hd::ledger<good, in_a_kibibyte>::peak_bytes > 0);
+#elif defined(REJECT_MEMORY_OF_TRAINER)  // expect: fits<1024>, heddle::must_not_be_less_than_the_bytes_of_a_rank<
+// errors: at most 1
+void refused() { construct<in_a_kibibyte>(); }
+#elif defined(REJECT_CHUNKS)             // expect: trainer<Model, Plan>: the schedule must have one chunk per stage
+void refused() { construct<scheduled<interleaved>>(); }
+#elif defined(REJECT_SPLIT_BACKWARD)     // expect: trainer<Model, Plan>: the schedule must run whole backwards
+void refused() { construct<scheduled<in_two_parts>>(); }
+#elif defined(REJECT_NO_MODEL)           // expect: trainer<Model, Plan>: 'Model' must be a language model
 // shows: no_model
 using refused = decltype(hd::trainer<no_model, plan>::context);
 #elif defined(REJECT_NO_PLAN)        // expect: trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan
@@ -35,7 +75,8 @@ void refused() {
   hd::run<plan>(hd::threads, [](auto& rank) { rank.template along<hd::ep>().barrier(); });
 }
 #else
-static_assert(hd::ledger<good, plan>::parameters > 0);
+static_assert(hd::ledger<good, plan>::parameters > 0 && hd::ledger<good, exactly>::parameters > 0);
+void accepted_too() { construct<scheduled<hd::gpipe>>(); }
 void accepted() {
   hd::run<plan>(hd::threads, [](auto& rank) { rank.template along<hd::tp>().barrier(); });
 }

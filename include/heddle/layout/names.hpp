@@ -7,10 +7,10 @@ namespace heddle {
 // The axes that the default rules speak of. A user may declare and use any others.
 struct dp : axis_name<"dp"> {};                      ///< data parallelism
 struct dp_replicate : axis_name<"dp_replicate"> {};  ///< replicas of data-parallel groups that share their state
-struct pp : axis_name<"pp"> {};  ///< pipeline parallelism
-struct tp : axis_name<"tp"> {};  ///< tensor (and sequence) parallelism
-struct ep : axis_name<"ep"> {};  ///< expert parallelism
-struct cp : axis_name<"cp"> {};  ///< context parallelism
+struct pp : axis_name<"pp"> {};                      ///< pipeline parallelism
+struct tp : axis_name<"tp"> {};                      ///< tensor (and sequence) parallelism
+struct ep : axis_name<"ep"> {};                      ///< expert parallelism
+struct cp : axis_name<"cp"> {};                      ///< context parallelism
 
 // The dimensions of the models that come with the library.
 struct batch : dim_name<"batch"> {};        ///< sequences of a micro-batch, over all data ranks

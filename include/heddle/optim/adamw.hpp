@@ -6,6 +6,7 @@
 #include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/tensor/adamw_coefficients.hpp>
 #include <string>
+#include <string_view>
 
 namespace heddle {
 
@@ -13,6 +14,7 @@ namespace heddle {
 /// 1412.6980). ε is added after the bias correction, outside the root. State: first and second moment.
 struct adamw {
   static constexpr std::size_t slots = 2;
+  static constexpr std::array<std::string_view, slots> slot_names = {"first moment", "second moment"};
 
   struct options {
     double beta1 = 0.9;

@@ -58,7 +58,8 @@ concept TellsOptions = requires(typename O::options const& options) {
 ///   `update<Backend>(options, facts, w, g, state, n)`, void, which updates `n` elements of one parameter in place: for
 ///                                    any `Backend` and element type T, `options const&`, `update_facts const&`, `T*
 ///                                    w`, `T const* g`, `std::array<T*, slots> const& state`
-/// State starts at zero. **Optional.** `check(options)` throws heddle::error for options that mean nothing.
+/// State starts at zero. **Optional.** `check(options)` throws heddle::error for options that mean nothing;
+/// `slot_names`, a `std::array<std::string_view, slots>`, is what the ledger calls the state arrays.
 /// **Laws.** Element-wise: updating two halves equals updating the whole, so any layout of parameter, gradient and
 /// state that agree will do.
 /// **Models.** adamw.

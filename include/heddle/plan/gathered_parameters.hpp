@@ -9,8 +9,8 @@ namespace heddle {
 /// Where the parameters of a stage that do not rest as they are computed with stand while they are used.
 ///
 /// Units (nn/parameter_unit.hpp) are visited one after the other, and while one computes the next one's parameters
-/// arrive; so two neighbours stand side by side, and nothing else. Even visits begin at the front of the area and odd ones
-/// end at its back: the area is as large as the largest pair of neighbours.
+/// arrive; so two neighbours stand side by side, and nothing else. Even visits begin at the front of the area and odd
+/// ones end at its back: the area is as large as the largest pair of neighbours.
 template <class R, stage_kind Kind>
 struct gathered_parameters {
   using parameters = stage_parameters<R, Kind>;
@@ -73,9 +73,7 @@ struct gathered_parameters {
     return u;
   }
   /// Where the unit of visit `v` begins in the area.
-  static constexpr std::size_t offset_at(std::size_t v) {
-    return v % 2 == 0 ? 0 : built.area - built.size[unit_at(v)];
-  }
+  static constexpr std::size_t offset_at(std::size_t v) { return v % 2 == 0 ? 0 : built.area - built.size[unit_at(v)]; }
 };
 
 }  // namespace heddle

@@ -4,6 +4,8 @@
 #include <heddle/bytes.hpp>
 #include <heddle/pipeline/analysis.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/plan/memory_limit.hpp>
+#include <heddle/plan/memory_rows.hpp>
 #include <heddle/plan/stage_memory.hpp>
 #include <heddle/plan/stage_traffic.hpp>
 #include <heddle/ratio.hpp>
@@ -20,12 +22,11 @@ struct basic_ledger {
   static constexpr std::size_t parameters = count_parameters<R>();
   /// Memory of every rank of a pipeline stage.
   static constexpr memory_table memory(std::size_t stage) { return memory_of_stage<R>(stage); }
+  /// The same, line by line: each optimizer slot, each kind of activation with its lifetime, and element types.
+  static constexpr auto rows(std::size_t stage) { return memory_rows_of_stage<R>(stage); }
   /// Bytes of the rank that needs most.
-  static constexpr std::size_t peak_bytes = [] {
-    std::size_t most = 0;
-    for (std::size_t s = 0; s < stages; ++s) most = detail::larger(most, memory(s).total());
-    return most;
-  }();
+  static constexpr std::size_t peak_bytes = memory_of_stage<R>(fullest_stage<R>).total();
+  static_assert(within_memory<R>::value);
   /// What the rank at these coordinates sends in one step.
   static constexpr traffic_table traffic(coordinates const& at) { return traffic_of_step<R>(at); }
   /// Idle share of the pipeline's total time, with forward : backward = 1 : 2 (GPipe's definition: (p−1)/(m+p−1)).

@@ -10,8 +10,8 @@ namespace heddle {
 
 /// One parameter of a stage: its uses joined, its layouts, and where it lies in the arenas.
 ///
-/// The parameter of a repeated block stands there once for all local copies, one behind the other; a *copy* is what moves
-/// from one layout to another, as its layer is needed. Of a parameter that is not repeated there is one copy.
+/// The parameter of a repeated block stands there once for all local copies, one behind the other; a *copy* is what
+/// moves from one layout to another, as its layer is needed. Of a parameter that is not repeated there is one copy.
 struct parameter_entry {
   parameter_name name{};
   name_id id = 0;  ///< of the tie, or of the name: what random keys and other stages know it by
@@ -32,7 +32,7 @@ struct parameter_entry {
   redistribution gradient_to_state{};  ///< gradient_rest -> state_rest
   redistribution from_state{};         ///< state_rest -> rest, after it
   std::size_t copies = 1;
-  std::size_t last_use = 0;       ///< whose backward is the last: the first in order of forward
+  std::size_t last_use = 0;      ///< whose backward is the last: the first in order of forward
   bool reduces_in_place = true;  ///< the reduced gradient takes the place of the accumulated one
   // Local elements of all copies, and where they begin in their arenas.
   std::size_t size = 0;  ///< at rest
@@ -87,7 +87,8 @@ struct tied_alike {
 
 /// A stage's parameters, in order of first use: the layout of its parameter, gradient and optimizer arenas.
 ///
-/// Rest layouts are the plan's choice (`zero`, or a `rest_policy`); sizes, offsets and redistributions follow from them.
+/// Rest layouts are the plan's choice (`zero`, or a `rest_policy`); sizes, offsets and redistributions follow from
+/// them.
 template <class R, stage_kind Kind>
 struct stage_parameters {
   using stage = typename stage_partition<R>::template stage<Kind>;
@@ -244,8 +245,8 @@ struct stage_parameters {
       auto const& e = entry[n];
       for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
         if (!path->empty())
-          most = detail::larger(most, 2 * slot<typename R::element>(e.to_state.to_size) +
-                                          redistribution_scratch(R::mesh::value, *path));
+          most = detail::larger(
+              most, 2 * slot<typename R::element>(e.to_state.to_size) + redistribution_scratch(R::mesh::value, *path));
     }
     return most;
   }();

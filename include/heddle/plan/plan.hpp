@@ -14,8 +14,8 @@
 namespace heddle {
 
 /// Megatron's placement (arXiv 1909.08053, 2104.04473): heads, feed-forward width and vocabulary over tp, the batch
-/// over dp_replicate and dp, layers over pp; and with the sequence rule (arXiv 2205.05198), the sequence over tp wherever
-/// nothing has a stronger claim on it. Rules for axes that a mesh lacks do nothing.
+/// over dp_replicate and dp, layers over pp; and with the sequence rule (arXiv 2205.05198), the sequence over tp
+/// wherever nothing has a stronger claim on it. Rules for axes that a mesh lacks do nothing.
 using megatron_rules = rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp_replicate>,
                              shard<batch, dp>, shard<layers, pp>>;
 using megatron_sequence_rules = rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp_replicate>,
@@ -28,7 +28,8 @@ struct known_policy {
   static_assert(
       kind_of<Policy> != policy_kind::none,
       "plan<Policies...>: 'Policy' must be a policy (mesh, rules, sequence_parallel, micro_batch, global_batch, "
-      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, fits); remove it or wrap it in "
+      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, fits); remove it or wrap "
+      "it in "
       "one of these");
   static_assert(sizeof(Policy) > 0);  // a policy's own sentences, even where nothing reads its value
   static constexpr bool value = kind_of<Policy> != policy_kind::none;
@@ -143,11 +144,11 @@ struct zero_axes;
 template <std::size_t Stage, class Axis, class Mesh, class Rules>
 struct zero_axis {
   static constexpr std::size_t index = Mesh::value.index_of(id_v<Axis>);
-  static constexpr bool value =
-      index != Mesh::value.axes && (data_axes(Mesh::value, Rules::value) >> index & 1U) != 0;
-  static_assert(value,
-                "zero<Stage, Axes...>: each axis must be a data axis of the mesh; bind batch to the axis named here with "
-                "shard<batch, axis>, or name another");
+  static constexpr bool value = index != Mesh::value.axes && (data_axes(Mesh::value, Rules::value) >> index & 1U) != 0;
+  static_assert(
+      value,
+      "zero<Stage, Axes...>: each axis must be a data axis of the mesh; bind batch to the axis named here with "
+      "shard<batch, axis>, or name another");
 };
 template <std::size_t Stage, class... Axes, class Mesh, class Rules>
 struct zero_axes<zero<Stage, Axes...>, Mesh, Rules> {
@@ -156,13 +157,11 @@ struct zero_axes<zero<Stage, Axes...>, Mesh, Rules> {
                 "zero<Stage>: the mesh must have a data axis to split the state over; add axis<dp, N> to the mesh, or "
                 "leave zero out");
   static_assert((true && ... && zero_axis<Stage, Axes, Mesh, Rules>::value));
-  static constexpr unsigned value = sizeof...(Axes) == 0
-                                        ? all
-                                        : (0U | ... | (1U << Mesh::value.index_of(id_v<Axes>)));
+  static constexpr unsigned value = sizeof...(Axes) == 0 ? all : (0U | ... | (1U << Mesh::value.index_of(id_v<Axes>)));
 };
 template <class Zero, class Mesh, class Rules>
-using rest_of_zero = std::conditional_t<Zero::stage == 0, rest_as_computed,
-                                        zero_rest<Zero::stage, zero_axes<Zero, Mesh, Rules>::value>>;
+using rest_of_zero =
+    std::conditional_t<Zero::stage == 0, rest_as_computed, zero_rest<Zero::stage, zero_axes<Zero, Mesh, Rules>::value>>;
 
 struct no_limit {
   static constexpr std::size_t value = 0;
@@ -170,9 +169,9 @@ struct no_limit {
 
 /// What is wrong with a bucket, or void: it must hold an element of each rank that it is scattered over.
 template <std::size_t Bytes, std::size_t ElementBytes, std::size_t Ways>
-using bucket_fault = std::conditional_t<Bytes >= ElementBytes * Ways, void,
-                                        plan_error<bucket<Bytes>, must_be_at_least<ElementBytes * Ways>,
-                                                   one_element_for_each_of_the_data_ranks<Ways>>>;
+using bucket_fault = std::conditional_t<
+    Bytes >= ElementBytes * Ways, void,
+    plan_error<bucket<Bytes>, must_be_at_least<ElementBytes * Ways>, one_element_for_each_of_the_data_ranks<Ways>>>;
 
 /// What is wrong with a global batch, or void.
 template <std::size_t GlobalBatch, std::size_t DataRanks, std::size_t MicroBatches>
@@ -225,7 +224,8 @@ struct plan {
   static constexpr gradient_reduction reduction =
       detail::chosen_t<policy_kind::reduce_gradients, reduce_gradients<per_step>, Policies...>::value;
   /// The most bytes of a gradient bucket.
-  static constexpr std::size_t bucket_bytes = detail::chosen_t<policy_kind::bucket, bucket<25 * MiB>, Policies...>::value;
+  static constexpr std::size_t bucket_bytes =
+      detail::chosen_t<policy_kind::bucket, bucket<25 * MiB>, Policies...>::value;
   /// The most bytes that a rank may need; 0 for no bound.
   static constexpr std::size_t memory_limit = detail::chosen_t<policy_kind::fits, detail::no_limit, Policies...>::value;
   using pads = detail::chosen_t<policy_kind::padding, padding<pad<vocab>>, Policies...>;

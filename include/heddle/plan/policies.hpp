@@ -117,7 +117,8 @@ struct padding {
 };
 
 /// What of the training state is split over the data ranks instead of replicated, with padding where sizes do not
-/// divide: nothing (0, the default), optimizer state (1), reduced gradients too (2), parameters too (3). See `zero_rest`.
+/// divide: nothing (0, the default), optimizer state (1), reduced gradients too (2), parameters too (3). See
+/// `zero_rest`.
 ///
 /// `Axes` are the data axes to split over; none means all that the rules bind to `batch`. Naming some of them leaves
 /// replicas over the others: hybrid sharding (Zhang et al., MiCS, arXiv 2205.00119 §3).
@@ -156,7 +157,8 @@ struct reduce_gradients {
 /// A bound for the memory of every rank, in bytes: a plan that needs more does not compile. Default none.
 template <std::size_t Bytes>
 struct fits {
-  static_assert(Bytes > 0, "fits<Bytes>: 'Bytes' must be at least 1; write fits<80 * GiB>, or leave it out for no bound");
+  static_assert(Bytes > 0,
+                "fits<Bytes>: 'Bytes' must be at least 1; write fits<80 * GiB>, or leave it out for no bound");
   static constexpr std::size_t value = Bytes;
 };
 

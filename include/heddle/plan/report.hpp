@@ -193,11 +193,19 @@ struct plan_report {
       total.push_back(grouped_digits(ledger::memory(s).total()));
     }
     t.add(std::move(head));
-    for (std::size_t c = 0; c < memory_categories; ++c) {
-      auto const category = static_cast<memory_category>(c);
-      std::vector<std::string> row{std::string(name_of(category))};
-      for (std::size_t s = 0; s < stages; ++s) row.push_back(grouped_digits(ledger::memory(s).of(category)));
-      t.add(std::move(row));
+    auto const lines = ledger::rows(0).size();
+    for (std::size_t k = 0; k < lines; ++k) {
+      memory_row const& line = ledger::rows(0)[k];
+      std::vector<std::string> row{std::string(name_of(line.category)) + ", " + std::string(line.what) + ", " +
+                                   std::string(line.element)};
+      std::size_t bytes = 0;
+      for (std::size_t s = 0; s < stages; ++s) {
+        memory_row const here = ledger::rows(s)[k];
+        bytes += here.total();
+        row.push_back(grouped_digits(here.total()) +
+                      (here.times > 1 ? " (" + std::to_string(here.times) + " ×)" : std::string()));
+      }
+      if (bytes > 0) t.add(std::move(row));
     }
     t.add(std::move(total));
     return t.text();

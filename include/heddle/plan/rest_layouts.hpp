@@ -15,9 +15,10 @@ struct rest_layouts {
 
 /// Everything rests as it is computed with: replicated over the data axes, so nothing moves but the reduction.
 ///
-/// `zero` chooses otherwise, and a plan may by declaring `rest_policy`, a type with this function. `dims` are those of the
-/// parameter (of one copy, where it belongs to a repeated block: layers rest where they compute), `compute` its compute
-/// layout; the result must hold a complete value (nothing partial), and splits must divide the stored sizes or be padded.
+/// `zero` chooses otherwise, and a plan may by declaring `rest_policy`, a type with this function. `dims` are those of
+/// the parameter (of one copy, where it belongs to a repeated block: layers rest where they compute), `compute` its
+/// compute layout; the result must hold a complete value (nothing partial), and splits must divide the stored sizes or
+/// be padded.
 struct rest_as_computed {
   static constexpr rest_layouts of(mesh_value const&, dimension_list const&, layout const& compute) {
     return {compute, compute, compute};

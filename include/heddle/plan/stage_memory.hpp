@@ -64,8 +64,8 @@ struct stage_memory {
   static constexpr std::size_t input_gradient = output + slot<element>(output_size);
   static constexpr std::size_t slot_elements = input_gradient + slot<element>(input_size);
 
-  // The cotangent of the stage's output (received, or the loss' seed), of as many micro-batches as the schedule receives
-  // ahead, then scratch.
+  // The cotangent of the stage's output (received, or the loss' seed), of as many micro-batches as the schedule
+  // receives ahead, then scratch.
   static constexpr std::size_t output_gradient_elements = slot<element>(output_size);
   static constexpr std::size_t scratch_elements =
       detail::larger(detail::larger(stage::forward_scratch, stage::backward_scratch), parameters::scratch);
@@ -78,8 +78,8 @@ struct stage_memory {
     constexpr std::size_t slots = R::plan::optimizer_type::slots;
     return {{parameters::elements * sizeof(element), gathered_parameters<R, Kind>::elements * sizeof(element),
              (parameters::gradient_elements + parameters::reduced_elements) * sizeof(element),
-             parameters::state_elements * slots * sizeof(element), gradient_buckets<R, Kind>::elements * sizeof(element),
-             in_flight * slot_elements * sizeof(element),
+             parameters::state_elements * slots * sizeof(element),
+             gradient_buckets<R, Kind>::elements * sizeof(element), in_flight * slot_elements * sizeof(element),
              (output_gradients * output_gradient_elements + scratch_elements) * sizeof(element),
              2 * token_count * sizeof(std::int32_t)}};
   }
@@ -90,8 +90,8 @@ template <class R>
 using schedule_of =
     schedules::schedule_table<typename R::plan::schedule, stage_partition<R>::stages, R::plan::micro_batches>;
 
-/// How many micro-batches' output gradients a stage holds at once: 1, or `peak_in_flight` where the schedule receives some
-/// ahead of the backward that reads them.
+/// How many micro-batches' output gradients a stage holds at once: 1, or `peak_in_flight` where the schedule receives
+/// some ahead of the backward that reads them.
 template <class R>
 constexpr std::size_t output_gradients_of(std::size_t stage) {
   std::size_t waiting = 0, most = 1;

@@ -5,8 +5,9 @@
 
 namespace heddle {
 
-/// The rest layouts of ZeRO-DP (Rajbhandari et al., arXiv 1910.02054 §5): optimizer state (stage 1), then gradients (2),
-/// then parameters (3) are split over the axes of the bit set `Axes`, where the compute layout leaves them replicated.
+/// The rest layouts of ZeRO-DP (Rajbhandari et al., arXiv 1910.02054 §5): optimizer state (stage 1), then gradients
+/// (2), then parameters (3) are split over the axes of the bit set `Axes`, where the compute layout leaves them
+/// replicated.
 ///
 /// Each parameter is split along one of its own dimensions, so that rows stay rows and columns columns: the first whose
 /// local extent the ranks divide, else the one that needs the smallest share of padding, which then holds zeros. A rank

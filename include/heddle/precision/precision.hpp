@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 namespace heddle {
 
@@ -28,5 +29,13 @@ struct element_of<dtype::float64> {
   using type = double;
 };
 }  // namespace detail
+
+/// How an element type is called in reports and names of files.
+template <class T>
+inline constexpr std::string_view element_name = "unknown";
+template <>
+inline constexpr std::string_view element_name<float> = "fp32";
+template <>
+inline constexpr std::string_view element_name<double> = "fp64";
 
 }  // namespace heddle

@@ -13,9 +13,9 @@
 
 namespace heddle {
 
-/// Sums gradients over the ranks that hold parts of them, into their rest layouts: in buckets that travel while backward
-/// goes on. `Target` says where the reduced gradient of an entry stands (`reduced(n)`), and whether it is added to what
-/// is there.
+/// Sums gradients over the ranks that hold parts of them, into their rest layouts: in buckets that travel while
+/// backward goes on. `Target` says where the reduced gradient of an entry stands (`reduced(n)`), and whether it is
+/// added to what is there.
 template <class R, stage_kind Kind, class Communicator>
 class gradient_reducer {
   using parameters = stage_parameters<R, Kind>;

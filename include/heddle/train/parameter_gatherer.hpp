@@ -23,8 +23,7 @@ class parameter_gatherer {
   enum class direction : bool { forward, backward };
 
   /// `rest` is the arena of parameters at rest; `pointers` lead to where each use's value stands, and are kept up.
-  parameter_gatherer(mesh_comm& comm, element const* rest,
-                     std::array<element const*, parameters::use_count>& pointers)
+  parameter_gatherer(mesh_comm& comm, element const* rest, std::array<element const*, parameters::use_count>& pointers)
       : comm_(&comm), rest_(rest), pointers_(&pointers), area_(gathered::elements) {}
 
   [[nodiscard]] std::size_t bytes() const { return area_.bytes(); }

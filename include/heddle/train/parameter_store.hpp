@@ -147,8 +147,8 @@ class parameter_store final : public parameter_service {
       facts.decays = e.decays;
       element* const rest = value_.data() + e.offset;
       if (e.to_state.empty() && e.gradient_to_state.empty() && e.from_state.empty()) {
-        optimizer_type::template update<backend>(options, facts, rest, static_cast<element const*>(reduced(n)), state(n),
-                                                 e.state_size);
+        optimizer_type::template update<backend>(options, facts, rest, static_cast<element const*>(reduced(n)),
+                                                 state(n), e.state_size);
         continue;
       }
       for (std::size_t copy = 0; copy < e.copies; ++copy) update_copy(n, copy, options, facts, scratch);

@@ -190,9 +190,7 @@ class stage_runner final : public stage_interface<R> {
   [[nodiscard]] frame<element> frame_at(element* saved, element* scratch) const {
     return {store_.values(), store_.gradients(), saved, scratch, partition::template first_site<Kind>(), 0};
   }
-  [[nodiscard]] frame<element> frame_of_slot(std::size_t s) const {
-    return frame_at(slot_at(s), scratch());
-  }
+  [[nodiscard]] frame<element> frame_of_slot(std::size_t s) const { return frame_at(slot_at(s), scratch()); }
 
   void perform(schedules::action const& a, step_facts<options> const& facts, step_result& result) {
     using kind = schedules::action_kind;
@@ -324,8 +322,7 @@ class stage_runner final : public stage_interface<R> {
     bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
     double const scale = too_long ? facts.clip / result.gradient_norm : 1;
     store_.update(facts.optimizer,
-                  update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, false},
-                  scratch());
+                  update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, false}, scratch());
   }
 
   /// Gathered logits have the stored vocabulary; users see the real one.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/plan/memory_limit.hpp>
 #include <heddle/train/batch_of_plan.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/stage_runner.hpp>
@@ -33,6 +34,7 @@ class basic_trainer {
   static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<…>");
   using R = resolved<Model, PlanType, Backend>;
   static_assert(sizeof(legal<R>) > 0);
+  static_assert(within_memory<R>::value);
   using partition = stage_partition<R>;
 
  public:

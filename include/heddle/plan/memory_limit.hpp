@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/plan/legality.hpp>
+#include <heddle/plan/plan_error.hpp>
+#include <heddle/plan/stage_memory.hpp>
+#include <type_traits>
+
+namespace heddle {
+
+/// The pipeline stage whose ranks need most memory.
+template <class R>
+inline constexpr std::size_t fullest_stage = [] {
+  std::size_t most = 0;
+  for (std::size_t s = 1; s < stage_partition<R>::stages; ++s)
+    if (memory_of_stage<R>(s).total() > memory_of_stage<R>(most).total()) most = s;
+  return most;
+}();
+
+namespace detail {
+
+/// What is wrong with a plan's bound on memory, or void.
+template <class R, std::size_t Limit>
+struct memory_fault {
+  static constexpr memory_table needed = memory_of_stage<R>(fullest_stage<R>);
+  using category = memory_category;
+  using type =
+      std::conditional_t<needed.total() <= Limit, void,
+                         plan_error<fits<Limit>, must_not_be_less_than_the_bytes_of_a_rank<needed.total()>,
+                                    on_pipeline_stage<fullest_stage<R>>,
+                                    of_which_parameters_gradients_optimizer_state_activations<
+                                        needed.of(category::parameters) + needed.of(category::gathered_parameters),
+                                        needed.of(category::gradients) + needed.of(category::buckets),
+                                        needed.of(category::optimizer_state), needed.of(category::activations)>,
+                                    split_more_or_accumulate_smaller_micro_batches>>;
+};
+template <class R>
+struct memory_fault<R, 0> {
+  using type = void;
+};
+
+}  // namespace detail
+
+/// Can be instantiated only if the plan stays within the memory that it says it fits into.
+template <class R>
+struct within_memory : detail::without_fault<typename detail::memory_fault<R, R::plan::memory_limit>::type> {};
+
+}  // namespace heddle
