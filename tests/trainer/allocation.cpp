@@ -35,6 +35,7 @@ void check_no_allocation() {
     for (std::size_t s = 1; s < 5; ++s) CHECK(rank[s] == 0);
 }
 struct serial : plan<accumulate<4>> {};
+struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<4>> {};
 }  // namespace
 
@@ -42,6 +43,7 @@ TEST_CASE("after the first, a step on one rank allocates nothing") { check_no_al
 TEST_CASE("after the first, a step under dp2 pp2 tp2 with dropout allocates nothing on any rank") {
   check_no_allocation<everything>();
 }
+TEST_CASE("a step under zero 3 with small buckets allocates nothing on any rank") { check_no_allocation<sharded>(); }
 TEST_CASE("the counter counts") {
   allocations = 0;
   counting = true;

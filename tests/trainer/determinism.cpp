@@ -13,6 +13,10 @@ using namespace heddle::testing;
 namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = 16, .dropout = 0.1}>;
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<5>> {};
+/// Parameters arrive and gradients leave while others are computed with; buckets are cut through parameters.
+struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
+struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, accumulate<2>, zero<3, dp>, bucket<700>,
+                              reduce_gradients<per_micro_batch>> {};
 /// Few and small computations between its transfers, so that a delay outlasts them.
 struct pipeline_alone : plan<mesh<axis<pp, 4>>, accumulate<5>> {};
 
@@ -70,6 +74,8 @@ TEST_CASE("two runs of one plan give the same bits on all eight ranks") {
 TEST_CASE("late communication changes no bit: no buffer is reused and no result read too early") {
   watchdog const dog(std::chrono::seconds(100));
   CHECK(delayed_run<everything>(1, std::chrono::microseconds(300)) == plain_run<everything>());
+  CHECK(delayed_run<sharded>(2, std::chrono::microseconds(300)) == plain_run<sharded>());
+  CHECK(delayed_run<sharded_at_once>(3, std::chrono::microseconds(300)) == plain_run<sharded_at_once>());
   auto const first = plain_run<pipeline_alone>();
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     CHECK(delayed_run<pipeline_alone>(seed, std::chrono::microseconds(4000)) == first);
