@@ -3,8 +3,10 @@
 """Compile time is a feature: what compiling one training program may cost, and that the cost does not grow.
 
   check_compile.py cost SOURCE -- COMMAND...     seconds and memory of one optimised compilation, against the limits
-  check_compile.py growth SOURCE -- COMMAND...   clang's counts of template instantiations: with 96 layers, 64
-                                                 micro-batches or 16 times the ranks they stay those of the small program
+  check_compile.py growth SOURCE TABLE -- COMMAND...   clang's counts of template instantiations: with 96 layers, 64
+                                                 micro-batches or 16 times the ranks they stay those of the small program,
+                                                 and that is at most 3 % above what TABLE (bench/compile/table.json) has
+                                                 for the same compiler
 
 Seconds are processor time, so that a busy machine does not matter much; counts are exact.
 """
@@ -18,12 +20,14 @@ import tempfile
 SECONDS = 20.0
 MIB = 1536
 GROWTH = 0.01  # the same templates; room for a table or two whose size is in its type
+MORE_THAN_RECORDED = 0.03
 
 
 def run(command):
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         sys.exit(f"does not compile: {' '.join(command)}\n{result.stderr[:4000]}")
+    return result.stdout
 
 
 def cost(source, command, folder):
@@ -42,7 +46,11 @@ def instantiations(source, command, folder, defines):
         return sum(event["name"].startswith("Instantiate") for event in json.load(file)["traceEvents"])
 
 
-def growth(source, command, folder):
+def version(command):
+    return run(command[:1] + ["--version"]).splitlines()[0]
+
+
+def growth(source, command, folder, table):
     variants = {"small": [], "96 layers": ["-DHEDDLE_LAYERS=96"], "64 micro-batches": ["-DHEDDLE_MICRO_BATCHES=64"],
                 "16 times the ranks": ["-DHEDDLE_DATA_RANKS=32"]}
     counts = {}
@@ -52,14 +60,28 @@ def growth(source, command, folder):
     grown = [name for name, count in counts.items() if count > counts["small"] * (1 + GROWTH)]
     if grown:
         sys.exit(f"grows with size: {', '.join(grown)}")
+    with open(table, encoding="utf-8") as file:
+        recorded = json.load(file)
+    if version(command) != recorded["clang"]:
+        print(f"not compared with the table, which is of {recorded['clang']}")
+        return
+    before = next(row["instantiations"] for row in recorded["programs"] if row["program"] == recorded["gate"])
+    print(f"recorded: {before}")
+    if counts["small"] > before * (1 + MORE_THAN_RECORDED):
+        sys.exit(f"more than {MORE_THAN_RECORDED:.0%} above the recorded {before}: make it less, or say in the change why it "
+                 "is worth it and record anew with bench/compile/measure.py")
 
 
 def main():
-    mode, source, separator = sys.argv[1:4]
-    if mode not in ("cost", "growth") or separator != "--":
+    if len(sys.argv) < 5 or sys.argv[1] not in ("cost", "growth") or "--" not in sys.argv:
         sys.exit(__doc__)
+    split = sys.argv.index("--")
+    mode, source, *table = sys.argv[1:split]
     with tempfile.TemporaryDirectory() as folder:
-        (cost if mode == "cost" else growth)(source, sys.argv[4:], folder)
+        if mode == "cost":
+            cost(source, sys.argv[split + 1:], folder)
+        else:
+            growth(source, sys.argv[split + 1:], folder, *table)
 
 
 if __name__ == "__main__":

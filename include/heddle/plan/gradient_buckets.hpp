@@ -5,15 +5,16 @@
 #include <cstdint>
 #include <heddle/bytes.hpp>
 #include <heddle/plan/parameters.hpp>
+#include <heddle/tensor/pack_shares.hpp>
 #include <heddle/tensor/traffic.hpp>
 
 namespace heddle {
 
 /// Gradients whose reductions are the same collectives over the same axes travel together: in buckets.
 ///
-/// A bucket holds a piece of every rank's share, [ways, length]: `ways` ranks share what is scattered (1 where all is
-/// reduced for everybody). Gradients fill it in the order in which backward completes them; one that finds too little
-/// room goes on in the next bucket.
+/// A bucket holds a piece of every rank's share, [ways, length]: `ways` ranks share what is scattered (1 where nothing
+/// is). Gradients fill it in the order in which backward completes them; one that finds too little room goes on in the
+/// next bucket.
 struct bucket_class {
   struct step {
     step_kind kind = step_kind::all_reduce;
@@ -23,6 +24,7 @@ struct bucket_class {
   std::array<step, max_axes> steps{};
   std::size_t count = 0;     ///< of steps
   std::size_t ways = 1;      ///< ranks that a bucket is scattered over
+  bool restores = false;     ///< what is scattered is gathered again: every rank needs all of the sum
   std::size_t total = 0;     ///< elements of this rank's share of everything, in one reduction
   std::size_t first = 0;     ///< length of the first bucket
   std::size_t length = 0;    ///< of those after it, but for the last, which has the rest
@@ -59,10 +61,22 @@ struct gradient_buckets {
     std::size_t alone = 0;                          ///< elements for the largest reduction that is not
     std::size_t elements = 0;
   };
+  /// Reductions, and perhaps after them the gathers that undo their scatters.
   static constexpr bool goes_in_buckets(redistribution const& path) {
-    for (std::size_t i = 0; i < path.count; ++i)
-      if (path.step[i].kind != step_kind::all_reduce && path.step[i].kind != step_kind::reduce_scatter) return false;
-    return path.count != 0;
+    std::size_t scatters = 0, gathers = 0;
+    for (std::size_t i = 0; i < path.count; ++i) {
+      auto const& step = path.step[i];
+      if (step.kind == step_kind::reduce_scatter || step.kind == step_kind::all_reduce) {
+        if (gathers != 0) return false;
+        scatters += step.kind == step_kind::reduce_scatter;
+        continue;
+      }
+      if (step.kind != step_kind::all_gather || gathers == scatters) return false;
+      scattering const s = scattering_of(mesh, path);
+      std::size_t const undone = scatters - ++gathers;
+      if (s.axis[undone] != step.axis || s.dim[undone] != step.from) return false;
+    }
+    return path.count != 0 && (gathers == 0 || gathers == scatters);
   }
   static constexpr table build() {
     table t{};
@@ -78,6 +92,7 @@ struct gradient_buckets {
       for (std::size_t i = 0; i < path.count; ++i) {
         c.steps[c.count++] = {path.step[i].kind, path.step[i].axis};
         if (path.step[i].kind == step_kind::reduce_scatter) c.ways *= mesh.axis[path.step[i].axis].size;
+        if (path.step[i].kind == step_kind::all_gather) c.restores = true;
       }
       std::size_t k = 0;
       while (k < t.count && !(t.of[k].steps == c.steps && t.of[k].count == c.count)) ++k;
@@ -109,7 +124,8 @@ struct gradient_buckets {
   }
   static constexpr void add(table& t, std::size_t n) {
     if (t.class_of[n] != none)
-      t.of[t.class_of[n]].total += parameters::entry[n].copies * parameters::entry[n].reduction.to_size;
+      t.of[t.class_of[n]].total +=
+          parameters::entry[n].copies * scattering_of(mesh, parameters::entry[n].reduction).size;
   }
   static constexpr std::size_t at_least_one(std::size_t n) { return n == 0 ? 1 : n; }
   static constexpr table built = build();
@@ -146,6 +162,7 @@ struct gradient_buckets {
     std::size_t whole = c.ways * length;
     for (std::size_t i = 0; i < c.count; ++i) {
       std::size_t const a = c.steps[i].axis, ways = mesh.axis[a].size;
+      if (c.steps[i].kind == step_kind::all_gather) whole *= ways;
       t.add(a, operation_of(c.steps[i].kind), times * passes,
             times * passes * elements_sent(c.steps[i].kind, whole, ways, at[a]) * sizeof(element));
       if (c.steps[i].kind == step_kind::reduce_scatter) whole /= ways;

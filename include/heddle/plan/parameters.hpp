@@ -153,7 +153,7 @@ struct stage_parameters {
     e.to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
     e.gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
     e.from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
-    e.reduces_in_place = !reduces_at_once && keeps_its_place(e.reduction);
+    e.reduces_in_place = !reduces_at_once && rest.gradient == cotangent(gradient);
     e.size = e.copies * e.gather.from_size;
     e.reduced_size = e.copies * e.reduction.to_size;
     e.state_size = e.copies * e.to_state.to_size;
@@ -176,11 +176,6 @@ struct stage_parameters {
     for (std::size_t a = 0; e.stacked && a < max_axes; ++a)
       if (e.compute.is_split(a) && e.compute.axis[a].dim == e.dims.dim[0].name) l.axis[a] = e.compute.axis[a];
     return l;
-  }
-  static constexpr bool keeps_its_place(redistribution const& path) {
-    for (std::size_t i = 0; i < path.count; ++i)
-      if (path.step[i].kind != step_kind::all_reduce) return false;
-    return true;
   }
   static constexpr std::size_t take(std::size_t& arena, std::size_t wanted) {
     std::size_t const begin = arena;

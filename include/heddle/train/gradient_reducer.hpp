@@ -57,12 +57,13 @@ class gradient_reducer {
     }
     bucket_class const& c = buckets::of[k];
     state& s = of_[k];
-    for (std::size_t done = 0; done < e.reduction.to_size;) {
+    scattering const shares = scattering_of(mesh, e.reduction);
+    for (std::size_t done = 0; done < shares.size;) {
       std::size_t const length = c.length_of(s.bucket);
       buffer& b = s.buffers[s.bucket % 2];
       if (s.filled == 0) finish(k, s.bucket % 2);
-      std::size_t const count = smaller(length - s.filled, e.reduction.to_size - done);
-      pack_shares(mesh, e.reduction, gradient, done, count, memory_of(k, s.bucket % 2) + s.filled, length);
+      std::size_t const count = smaller(length - s.filled, shares.size - done);
+      pack_shares(shares, gradient, done, count, memory_of(k, s.bucket % 2) + s.filled, length);
       b.segments.push_back({n, copy, done, s.filled, count});
       s.filled += count;
       done += count;
@@ -106,7 +107,8 @@ class gradient_reducer {
     bucket_class const& c = buckets::of[k];
     return memory_.data() + c.offset + which * (c.in_size + c.out_size);
   }
-  /// Step i of a bucket, from one of its two areas to the other where it scatters. Returns where the result is.
+  /// Step i of a bucket, from one of its two areas to the other where it scatters or gathers. Returns where the result
+  /// is.
   template <detail::progress How>
   element* take_step(std::size_t k, std::size_t which, std::size_t i, element* from, std::size_t whole) {
     bucket_class const& c = buckets::of[k];
@@ -122,6 +124,10 @@ class gradient_reducer {
       return from;
     }
     element* const to = from == in ? in + c.in_size : in;
+    if (c.steps[i].kind == step_kind::all_gather) {  // never the first step
+      group.all_gather(std::span<element const>(from, whole), std::span<element>(to, whole * group.size()));
+      return to;
+    }
     std::span<element const> const pieces(from, whole);
     std::span<element> const mine(to, whole / group.size());
     if constexpr (How == detail::progress::asynchronous)
@@ -149,10 +155,18 @@ class gradient_reducer {
       else if (c.steps[0].kind == step_kind::reduce_scatter)
         at += c.in_size;
       if (c.steps[i].kind == step_kind::reduce_scatter) whole /= mesh.axis[c.steps[i].axis].size;
+      if (c.steps[i].kind == step_kind::all_gather) whole *= mesh.axis[c.steps[i].axis].size;
     }
     for (segment const& s : b.segments) {
       auto const& e = parameters::entry[s.entry];
-      put(s.entry, s.copy * e.reduction.to_size + s.begin, at + s.at, s.count);
+      std::size_t const copy = s.copy * e.reduction.to_size;
+      if (!c.restores) {
+        put(s.entry, copy + s.begin, at + s.at, s.count);
+        continue;
+      }
+      unpack_shares(scattering_of(mesh, e.reduction), static_cast<element const*>(at + s.at), b.length, s.begin,
+                    s.count,
+                    [&](std::size_t to, element const* from, std::size_t n) { put(s.entry, copy + to, from, n); });
     }
     b.segments.clear();
   }
