@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Floating-point operations, utilisation and time: the rows `flops`, `mfu`, `step_time` and `train_time` of
-// shared/paper-values.csv, and the rows of nanoGPT and llm.c that count operations. Where a row is of a GPT, the count is
-// found by walking that GPT's own type; nothing is allocated.
+// shared/paper-values.csv, and the rows of nanoGPT and llm.c that count operations. Where a row is of a GPT, the count
+// is found by walking that GPT's own type; nothing is allocated.
 #include <doctest/doctest.h>
 
 #include <heddle/pipeline/analysis.hpp>
@@ -29,10 +29,10 @@ template <std::size_t L, std::size_t H, std::size_t V, std::size_t S>
 constexpr bool as_the_papers_count() {
   constexpr gpt_sizes g = letters<L, H, V, S>;
   constexpr forward_flops f = walked<L, H, V, S>;
-  return f == gpt_forward_flops(g) &&                                       // of which:
-         f.layers.total() == L * (24 * S * H * H + 4 * S * S * H) &&        // PTD-100, B = 1
-         3 * f.ends.total() == 6 * S * H * V &&                             // PTD-101
-         training_flops(f) == gpt_training_flops(g) &&                      // ACT-037: 72 …
+  return f == gpt_forward_flops(g) &&                                 // of which:
+         f.layers.total() == L * (24 * S * H * H + 4 * S * S * H) &&  // PTD-100, B = 1
+         3 * f.ends.total() == 6 * S * H * V &&                       // PTD-101
+         training_flops(f) == gpt_training_flops(g) &&                // ACT-037: 72 …
          training_flops(f) == 72 * L * S * H * H + 12 * L * S * S * H + 6 * S * H * V &&
          training_flops(f, recomputed::layers) == gpt_training_flops(g, recomputed::layers) &&  // PTD-002: 96 …
          training_flops(f, recomputed::layers) == 96 * L * S * H * H + 16 * L * S * S * H + 6 * S * H * V;
@@ -62,10 +62,11 @@ static_assert(flops_per_sequence<llama<few_keys>> ==
 struct split_up : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, micro_batch<3>, accumulate<4>> {};
 constexpr gpt2_config even{.vocabulary = 64, .context = 16, .layers = 4, .heads = 4, .width = 32};
 template <recomputed Again>
-constexpr bool ranks_share =
-    4 * (flops_of_step<on<gpt2<even>, split_up>>(0, Again) + flops_of_step<on<gpt2<even>, split_up>>(1, Again)) ==
-    split_up::global_batch_size * training_flops(flops_per_sequence<gpt2<even>>, Again);
-static_assert(ranks_share<recomputed::nothing> && ranks_share<recomputed::attention> && ranks_share<recomputed::layers>);
+constexpr bool ranks_share = 4 * (flops_of_step<on<gpt2<even>, split_up>>(0, Again) +
+                                  flops_of_step<on<gpt2<even>, split_up>>(1, Again)) ==
+                             split_up::global_batch_size* training_flops(flops_per_sequence<gpt2<even>>, Again);
+static_assert(ranks_share<recomputed::nothing> && ranks_share<recomputed::attention> &&
+              ranks_share<recomputed::layers>);
 // Padding is computed with: 65 columns of logits are stored as 66.
 struct two : plan<mesh<axis<tp, 2>>> {};
 static_assert(2 * flops_of_step<on<gpt2<plain>, two>>(0) ==
@@ -82,8 +83,7 @@ struct counted_module : primitive {
   };
 };
 static_assert(forward_flops_of<repeat<dim<layers, 3>, counted_module>, on<gpt2<plain>, one_rank>::modules,
-                               dims<dim<batch, 1>, dim<sequence, 16>>> ==
-              forward_flops{{2 * 16 * 3, 0}, {}});
+                               dims<dim<batch, 1>, dim<sequence, 16>>> == forward_flops{{2 * 16 * 3, 0}, {}});
 
 /// Operations of a step of B sequences.
 template <std::size_t L, std::size_t H, std::size_t V, std::size_t S>

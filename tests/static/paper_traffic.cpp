@@ -29,7 +29,8 @@ constexpr traffic_table of_layer() {
   block<Plan>::count_backward(sent, {});
   return sent;
 }
-// PTD-090 (s3.2): 8bsh (t-1)/t elements for each layer, device and micro-batch. The sequence rule changes nothing of that …
+// PTD-090 (s3.2): 8bsh (t-1)/t elements for each layer, device and micro-batch. The sequence rule changes nothing of
+// that …
 static_assert(of_layer<tensor>().bytes() == 8 * values * (t - 1) / t * sizeof(float));
 static_assert(of_layer<sequences>().bytes() == 8 * values * (t - 1) / t * sizeof(float));
 // … ACT-064 (arXiv 2205.05198 s4.2.2): it makes four all-gathers and four reduce-scatters of it, and nothing else.
@@ -55,8 +56,9 @@ using scattered = staged<mesh<axis<pp, 4>, axis<tp, t>>>;
 static_assert(sent_along_pipeline<scattered>({0, 0}) == micro_batches * values / t * sizeof(float));
 static_assert(sent_along_pipeline<scattered>({1, 0}) == 2 * micro_batches * values / t * sizeof(float));
 
-// SWI-019 (arXiv 2101.03961 s5.4): tokens go to their experts in one all-to-all of E·C·d elements for each core. There is no
-// mixture of experts here; this is the redistribution that one would ask for, of tokens in which each core is a group.
+// SWI-019 (arXiv 2101.03961 s5.4): tokens go to their experts in one all-to-all of E·C·d elements for each core. There
+// is no mixture of experts here; this is the redistribution that one would ask for, of tokens in which each core is a
+// group.
 struct expert : dim_name<"expert"> {};
 struct capacity : dim_name<"capacity"> {};
 constexpr std::size_t cores = 4, experts = 8, slots = 5;
@@ -78,8 +80,8 @@ static_assert(buckets::of[0].length * sizeof(float) == 26214400 && data::bucket_
 // All of GPT-2 in fp32, 474.7 MiB.
 static_assert(buckets::of[0].total == 124439808 && buckets::of[0].buckets() == 1 + 19);
 
-// DDP-005: 0.4, 0.4, 0.4, 10, 10, 10 and 3 MiB make three buckets. PyTorch closes one when it has become too large, here
-// one is cut where it is full, so their ends differ: (1.2, 30, 3) there, (1, 25, 8.2) here.
+// DDP-005: 0.4, 0.4, 0.4, 10, 10, 10 and 3 MiB make three buckets. PyTorch closes one when it has become too large,
+// here one is cut where it is full, so their ends differ: (1.2, 30, 3) there, (1, 25, 8.2) here.
 constexpr std::size_t mebibyte = MiB / sizeof(float);
 constexpr bucket_class ddp_5 = [] {
   bucket_class c = buckets::of[0];

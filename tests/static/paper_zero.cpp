@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZeRO's memory and traffic: the rows `zero` and `zero_estimator` of shared/paper-values.csv, against the ledger where a
-// plan can be compiled, and against the estimates (plan/zero_estimates.hpp) for the paper's precision and sizes.
+// ZeRO's memory and traffic: the rows `zero` and `zero_estimator` of shared/paper-values.csv, against the ledger where
+// a plan can be compiled, and against the estimates (plan/zero_estimates.hpp) for the paper's precision and sizes.
 #include <doctest/doctest.h>
 
 #include <heddle/layout/layout_of.hpp>
@@ -28,10 +28,9 @@ static_assert(figure_1<1>(64) == 4 * psi + K * psi / 64 && figure_1<1>(256) == 4
 static_assert(figure_1<2>(64) == 2 * psi + (K + 2) * psi / 64 && figure_1<2>(256) == 2 * psi + (K + 2) * psi / 256);
 static_assert(figure_1<3>(64) == (4 + K) * psi / 64 && figure_1<3>(256) == (4 + K) * psi / 256);
 
-// The same, and the traffic, of the ledger. Every size of this model is a multiple of 4 ranks times a cache line, and its
-// head is not tied (a tied table is gathered for each of its uses).
-using model = gpt2<gpt2_config{
-    .vocabulary = 128, .context = 64, .layers = 3, .heads = 4, .width = 64, .tied = false}>;
+// The same, and the traffic, of the ledger. Every size of this model is a multiple of 4 ranks times a cache line, and
+// its head is not tied (a tied table is gathered for each of its uses).
+using model = gpt2<gpt2_config{.vocabulary = 128, .context = 64, .layers = 3, .heads = 4, .width = 64, .tied = false}>;
 constexpr std::size_t ranks = 4;
 template <std::size_t Stage, class... More>
 struct split_state : plan<mesh<axis<dp, ranks>>, zero<Stage>, More...> {};
@@ -69,7 +68,8 @@ static_assert(keeps_gradients<2>(largest_unit, parameter_count / ranks));
 static_assert(keeps_gradients<3>(largest_unit, parameter_count / ranks));
 
 // ZER-006, 007, 009 (s7.1, 7.2): 2, 2 and 3 psi elements times (n-1)/n, exactly. Modules send nothing on a
-// data axis; the rest of a step are all-reduces of one double, the number of targets, and of two, the gradient norm and the loss.
+// data axis; the rest of a step are all-reduces of one double, the number of targets, and of two, the gradient norm and
+// the loss.
 template <std::size_t Stage, class... More>
 constexpr bool sends(std::size_t times, std::size_t rank = 0) {
   std::size_t const scalars =
@@ -83,8 +83,8 @@ constexpr bool as_estimated(double times) {
   return zero_elements_sent(Stage, parameter_count, ranks) == times * parameter_count * (ranks - 1) / ranks;
 }
 static_assert(as_estimated<0>(2) && as_estimated<1>(2) && as_estimated<2>(2) && as_estimated<3>(3));
-// Small buckets, and several micro-batches where gradients wait for the last, send the same: but stage 3 gathers twice for
-// each micro-batch.
+// Small buckets, and several micro-batches where gradients wait for the last, send the same: but stage 3 gathers twice
+// for each micro-batch.
 static_assert(sends<0, bucket<4096>>(2) && sends<1, bucket<4096>>(2) && sends<3, bucket<4096>>(3));
 static_assert(sends<1, accumulate<5>>(2) && sends<2, accumulate<5>>(2) && sends<3, accumulate<5>>(2 * 5 + 1));
 static_assert(sends<2, accumulate<5>, reduce_gradients<per_micro_batch>>(5 + 1));
@@ -121,8 +121,8 @@ static_assert(within_share(table_2(3, 16), 2048, 0.03));
 // ZER-076, 078: measured, so below.
 static_assert(12.5 <= table_2(1, 2) && 50 <= table_2(1, 8));
 
-// ZER-080 (s3.2): a buffer into which the gradients of 1.5e9 parameters are fused takes 6 GB in fp32. Here it is a bucket
-// as large as all of them together, of GPT-2 XL; buckets are 25 MiB unless a plan says otherwise.
+// ZER-080 (s3.2): a buffer into which the gradients of 1.5e9 parameters are fused takes 6 GB in fp32. Here it is a
+// bucket as large as all of them together, of GPT-2 XL; buckets are 25 MiB unless a plan says otherwise.
 struct fused : plan<mesh<axis<dp, 2>>, bucket<7 * GiB>> {};
 using fused_buckets = gradient_buckets<on<gpt<48, 1600, 25, 50257, 1024>, fused>, stage_kind::whole>;
 static_assert(fused_buckets::count == 1 && fused_buckets::of[0].buckets() == 2);  // the first of a step is 1 MiB
@@ -134,9 +134,9 @@ static_assert(within(zero_bytes(3, 1e12, 1024) / 1e9, 16, 0.5));
 static_assert(checkpointed_bytes(letters<125, 8192, 0, 1024>, 32) / 1e9 >= 60);
 static_assert(checkpointed_bytes(letters<125, 8192, 0, 1024>, 32) / 1e9 <= 68);
 
-// ZER-088 (s8): with full recomputation a layer under tensor parallelism sends six all-reduces, of forward, forward again
-// and backward: 12sh elements for each sequence, times (n-1)/n. The layer is placed without the sequence rule, which
-// sends the same as halves.
+// ZER-088 (s8): with full recomputation a layer under tensor parallelism sends six all-reduces, of forward, forward
+// again and backward: 12sh elements for each sequence, times (n-1)/n. The layer is placed without the sequence rule,
+// which sends the same as halves.
 constexpr std::size_t sequences = 3, s = 16, h = 64;
 constexpr gpt2_config small{.vocabulary = 64, .context = s, .layers = 2, .heads = 8, .width = h};
 struct tensor : plan<mesh<axis<tp, 4>>, micro_batch<sequences>, sequence_parallel<false>> {};
@@ -167,10 +167,8 @@ static_assert(within(ratio{gathered_bytes, layer_bytes}.to_double(), 0.0833, 0.0
 // ZER-100, 102, 104, 106, 108 (DeepSpeed, docs/code-docs/source/memory.rst), in GiB.
 constexpr double gib(double n) { return n / static_cast<double>(GiB); }
 constexpr deepspeed_setup t5{.parameters = 2851e6, .largest_layer = 32e6, .gpus_per_node = 8};
-constexpr deepspeed_setup t5_state_on_host{.parameters = 2851e6,
-                                           .largest_layer = 32e6,
-                                           .gpus_per_node = 8,
-                                           .offload = deepspeed_offload::optimizer};
+constexpr deepspeed_setup t5_state_on_host{
+    .parameters = 2851e6, .largest_layer = 32e6, .gpus_per_node = 8, .offload = deepspeed_offload::optimizer};
 static_assert(within(gib(deepspeed_zero2(t5).gpu), 15.93, 0.005));
 static_assert(within(gib(deepspeed_zero3(t5).gpu), 6.09, 0.005));
 static_assert(within(gib(deepspeed_zero3(t5_state_on_host).gpu), 0.78, 0.005));
@@ -205,8 +203,8 @@ TEST_CASE("every rank of a data axis sends the same") {
 }
 
 TEST_CASE("estimates refuse what does not exist") {
-  CHECK_THROWS_WITH_AS((void)zero_bytes(4, 1e9, 8),
-                       "zero_bytes_per_parameter: 'stage' is 4; it must be 0, 1, 2 or 3", heddle::error);
+  CHECK_THROWS_WITH_AS((void)zero_bytes(4, 1e9, 8), "zero_bytes_per_parameter: 'stage' is 4; it must be 0, 1, 2 or 3",
+                       heddle::error);
   CHECK_THROWS_AS((void)zero_elements_sent(4, 1e9, 8), heddle::error);
   CHECK_THROWS_AS((void)deepspeed_zero2(t5_on_host), heddle::error);
 }

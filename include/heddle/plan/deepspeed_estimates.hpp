@@ -38,15 +38,15 @@ constexpr double larger_of(double a, double b) { return a < b ? b : a; }
   double const gpus = s.gpus_per_node * s.nodes;
   if (s.offload == deepspeed_offload::optimizer_and_parameters)
     throw error(
-        "deepspeed_zero2: 'offload' is optimizer_and_parameters; it must be nothing or optimizer, or use deepspeed_zero3");
+        "deepspeed_zero2: 'offload' is optimizer_and_parameters; it must be nothing or optimizer, or use "
+        "deepspeed_zero3");
   if (s.offload == deepspeed_offload::nothing)
-    return {4 * s.parameters + 16 * s.parameters / gpus,
-            s.parameters * 4 * s.gpus_per_node * detail::deepspeed_margin};
+    return {4 * s.parameters + 16 * s.parameters / gpus, s.parameters * 4 * s.gpus_per_node * detail::deepspeed_margin};
   return {2 * s.parameters, s.parameters * detail::larger_of(4 * s.gpus_per_node, 16) * detail::deepspeed_margin};
 }
 
-/// Stage 3: the largest layer gathered in 4 bytes, and 18 bytes for each parameter divided among the GPUs, of which 16 or
-/// all move to the host. Building the model on the host, whole, may take more of it than training does.
+/// Stage 3: the largest layer gathered in 4 bytes, and 18 bytes for each parameter divided among the GPUs, of which 16
+/// or all move to the host. Building the model on the host, whole, may take more of it than training does.
 [[nodiscard]] constexpr deepspeed_bytes deepspeed_zero3(deepspeed_setup const& s) {
   double const gpus = s.gpus_per_node * s.nodes;
   double const stays = s.offload == deepspeed_offload::nothing ? 18 : s.offload == deepspeed_offload::optimizer ? 2 : 0;

@@ -44,8 +44,8 @@ enum class recomputed : unsigned char {
 };
 
 /// Operations of forward and backward together. A product's backward is two products of its size, one for each operand;
-/// so is each of attention's. With `recomputed::nothing` these are *model* FLOPs, else *hardware* FLOPs (arXiv 2205.05198
-/// §6.3, arXiv 2204.02311 appendix B).
+/// so is each of attention's. With `recomputed::nothing` these are *model* FLOPs, else *hardware* FLOPs (arXiv
+/// 2205.05198 §6.3, arXiv 2204.02311 appendix B).
 [[nodiscard]] constexpr std::uint64_t training_flops(forward_flops const& f, recomputed again = recomputed::nothing) {
   std::uint64_t const model = 3 * f.total();
   if (again == recomputed::attention) return model + f.layers.attention + f.ends.attention;
@@ -60,7 +60,7 @@ concept CountedKernel = requires {
 };
 template <class Kernel>
 concept ProductKernel = requires {
-  { Kernel::m * Kernel::n * Kernel::k } -> std::convertible_to<std::uint64_t>;
+  { Kernel::m* Kernel::n* Kernel::k } -> std::convertible_to<std::uint64_t>;
 };
 
 template <class Module, class Kernel>
@@ -77,15 +77,16 @@ struct op_flops {
 template <class Sequence, class Heads, std::size_t Group, class HeadDim, class Kernel>
 struct op_flops<causal_attention<Sequence, Heads, Group, HeadDim>, Kernel> {
   static constexpr std::uint64_t square = std::uint64_t{Kernel::sequence_length} * Kernel::sequence_length;
-  static constexpr flop_count value = {0, 4 * Kernel::batch_size * Kernel::kv_heads * Group * square * Kernel::width};
+  static constexpr flop_count value = {0, 4 * Kernel::batch_size* Kernel::kv_heads* Group* square* Kernel::width};
 };
 
 /// `value`, and the dimensions of the `output`, of a module for an input. Instantiates nothing of `placed`.
 template <class Module, class Plan, class Input>
 struct flop_walk {
-  static_assert(Primitive<Module>,
-                "forward_flops_of<Module, Plan, Input>: 'Module' must be a primitive, sequential, residual, repeat or named; "
-                "specialise heddle::detail::flop_walk for a composition of your own");
+  static_assert(
+      Primitive<Module>,
+      "forward_flops_of<Module, Plan, Input>: 'Module' must be a primitive, sequential, residual, repeat or named; "
+      "specialise heddle::detail::flop_walk for a composition of your own");
   using place = op_place<Module, Plan, Input>;
   using output = typename place::output_dims;
   static constexpr forward_flops value = {{}, op_flops<Module, typename Module::template kernel<place>>::value};
@@ -144,8 +145,8 @@ inline constexpr forward_flops flops_per_sequence =
     forward_flops_of<typename Model::module, detail::alone<Model>, typename detail::alone<Model>::tokens>;
 
 /// Operations of a training step on every rank of a pipeline stage, padding included, `R` a `resolved` plan: 64 bits
-/// hold a rank's. **Law.** Summed over all ranks they are `global_batch_size` times those of one sequence, where nothing
-/// is padded and every product is split over every axis but the pipeline's (tests/static/paper_flops.cpp).
+/// hold a rank's. **Law.** Summed over all ranks they are `global_batch_size` times those of one sequence, where
+/// nothing is padded and every product is split over every axis but the pipeline's (tests/static/paper_flops.cpp).
 template <class R>
 [[nodiscard]] constexpr std::uint64_t flops_of_step(std::size_t stage, recomputed again = recomputed::nothing) {
   return detail::with_stage_kind<R>(stage, [&](auto kind) {

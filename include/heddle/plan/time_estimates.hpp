@@ -27,8 +27,8 @@ struct compute_devices {
   return compute_seconds(flops, peak) / seconds;
 }
 
-/// A step's seconds on one rank that computes `flops` and sends `bytes`: between these two, as much as the transfers hide
-/// behind the computation.
+/// A step's seconds on one rank that computes `flops` and sends `bytes`: between these two, as much as the transfers
+/// hide behind the computation.
 struct step_seconds {
   double overlapped = 0;  ///< everything hidden: the larger of the two
   double in_turn = 0;     ///< nothing hidden: their sum
@@ -41,8 +41,8 @@ struct step_seconds {
 }
 
 /// Seconds of a step of a pipeline that fills and drains once, from those of one stage's forward and backward of one
-/// micro-batch: (m + p − 1)(t_f + t_b) (arXiv 2104.04473 §3.3.1, eq. 1, where m = b'/b). What the simulation of GPipe and
-/// 1F1B gives (pipeline/analysis.hpp, `makespan`), for sizes too many to simulate.
+/// micro-batch: (m + p − 1)(t_f + t_b) (arXiv 2104.04473 §3.3.1, eq. 1, where m = b'/b). What the simulation of GPipe
+/// and 1F1B gives (pipeline/analysis.hpp, `makespan`), for sizes too many to simulate.
 [[nodiscard]] constexpr double pipeline_seconds(std::size_t micro_batches, std::size_t stages, double forward_seconds,
                                                 double backward_seconds) {
   return static_cast<double>(micro_batches + stages - 1) * (forward_seconds + backward_seconds);

@@ -10,8 +10,8 @@ namespace heddle {
 // The estimates of Rajbhandari et al., ZeRO (arXiv 1910.02054), for models, precisions and numbers of ranks that nobody
 // has compiled. For a model and a plan `ledger` has the bytes themselves, with activations, buckets and slots.
 
-/// Bytes of training state for each parameter. The default is mixed-precision Adam (§3.1): parameters and gradients of 16
-/// bits; K = 12 for a 32-bit copy of the parameter, momentum and variance; together 16.
+/// Bytes of training state for each parameter. The default is mixed-precision Adam (§3.1): parameters and gradients of
+/// 16 bits; K = 12 for a 32-bit copy of the parameter, momentum and variance; together 16.
 struct state_bytes {
   double parameter = 2;
   double gradient = 2;
@@ -35,8 +35,8 @@ constexpr void check_stage(std::size_t stage, char const* who) {
 [[nodiscard]] constexpr double zero_bytes_per_parameter(std::size_t stage, double data_ranks,
                                                         state_bytes const& state = mixed_precision_adam) {
   detail::check_stage(stage, "zero_bytes_per_parameter");
-  double const split = (stage >= 1 ? state.optimizer : 0) + (stage >= 2 ? state.gradient : 0) +
-                       (stage >= 3 ? state.parameter : 0);
+  double const split =
+      (stage >= 1 ? state.optimizer : 0) + (stage >= 2 ? state.gradient : 0) + (stage >= 3 ? state.parameter : 0);
   return state.total() - split + split / data_ranks;
 }
 
@@ -46,8 +46,8 @@ constexpr void check_stage(std::size_t stage, char const* who) {
   return parameters * zero_bytes_per_parameter(stage, data_ranks, state);
 }
 
-/// The most parameters whose training state fits (table 2), where a model is split over `model_ranks` and each part over
-/// the data ranks. Activations and buffers, which measured sizes allow for, are not in it.
+/// The most parameters whose training state fits (table 2), where a model is split over `model_ranks` and each part
+/// over the data ranks. Activations and buffers, which measured sizes allow for, are not in it.
 [[nodiscard]] constexpr double zero_largest_model(std::size_t stage, double bytes_of_rank, double data_ranks,
                                                   double model_ranks = 1,
                                                   state_bytes const& state = mixed_precision_adam) {
@@ -55,8 +55,8 @@ constexpr void check_stage(std::size_t stage, char const* who) {
 }
 
 /// Elements that a rank sends in a step for Ψ parameters over n data ranks (§7): 2Ψ(n−1)/n for stages 0 to 2, a
-/// reduce-scatter of gradients and an all-gather; 3Ψ(n−1)/n for stage 3, which gathers parameters before forward and before
-/// backward. The ledger's traffic is that to the byte where sizes divide (tests/static/paper_zero.cpp).
+/// reduce-scatter of gradients and an all-gather; 3Ψ(n−1)/n for stage 3, which gathers parameters before forward and
+/// before backward. The ledger's traffic is that to the byte where sizes divide (tests/static/paper_zero.cpp).
 [[nodiscard]] constexpr double zero_elements_sent(std::size_t stage, double parameters, double data_ranks) {
   detail::check_stage(stage, "zero_elements_sent");
   return (stage == 3 ? 3 : 2) * parameters * (data_ranks - 1) / data_ranks;
