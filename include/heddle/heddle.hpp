@@ -8,9 +8,13 @@
 #include <heddle/optim/adamw.hpp>
 #include <heddle/pipeline/gpipe.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>
+#include <heddle/plan/flop_formulas.hpp>
+#include <heddle/plan/flops.hpp>
 #include <heddle/plan/ledger.hpp>
 #include <heddle/plan/plan.hpp>
 #include <heddle/plan/report.hpp>
+#include <heddle/plan/time_estimates.hpp>
+#include <heddle/plan/zero_estimates.hpp>
 #include <heddle/train/corpus.hpp>
 #include <heddle/train/learning_rate.hpp>
 #include <heddle/train/run.hpp>

@@ -53,7 +53,7 @@ static_assert(calls(forward_traffic<placed_block<gpt2_block, tensor>>(), 2, 0, 0
 static_assert(calls(backward_traffic<placed_block<gpt2_block, tensor>>(), 2, 0, 0));
 static_assert(calls(forward_traffic<placed_block<llama_block, tensor>>(), 2, 0, 0));
 static_assert(calls(backward_traffic<placed_block<llama_block, tensor>>(), 2, 0, 0));
-// arXiv 2205.05198 §4.2.2: with the sequence rule each becomes an all-gather and a reduce-scatter …
+// ACT-064 (arXiv 2205.05198 §4.2.2): with the sequence rule each becomes an all-gather and a reduce-scatter …
 static_assert(calls(forward_traffic<placed_block<gpt2_block, sequences>>(), 0, 2, 2));
 static_assert(calls(backward_traffic<placed_block<gpt2_block, sequences>>(), 0, 2, 2));
 static_assert(calls(forward_traffic<placed_block<llama_block, sequences>>(), 0, 2, 2));

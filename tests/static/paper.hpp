@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/plan/gpt_sizes.hpp>
+
 #include "counting.hpp"
 
 namespace heddle::testing {
@@ -19,9 +21,8 @@ template <std::size_t Layers, std::size_t Width, std::size_t Heads, std::size_t 
 using gpt =
     gpt2<gpt2_config{.vocabulary = Vocabulary, .context = Context, .layers = Layers, .heads = Heads, .width = Width}>;
 
-/// arXiv 2104.04473 eq. 2, term by term, so that it stays whole: 12lh² + 13lh + (V + s)h.
-constexpr std::size_t equation_2(std::size_t l, std::size_t h, std::size_t v, std::size_t s) {
-  return 12 * l * h * h + 13 * l * h + (v + s) * h;
-}
+/// The same sizes in the letters of the closed forms.
+template <std::size_t Layers, std::size_t Width, std::size_t Vocabulary, std::size_t Context>
+inline constexpr gpt_sizes letters{.layers = Layers, .width = Width, .vocabulary = Vocabulary, .sequence = Context};
 
 }  // namespace heddle::testing

@@ -16,7 +16,7 @@ constexpr std::size_t count = parameters_of<gpt<L, H, A, V, S>>;
 
 // PTD-001: eq. 2 leaves out the final norm's 2h, and nothing else.
 template <std::size_t L, std::size_t H, std::size_t A, std::size_t V, std::size_t S>
-constexpr bool by_equation_2 = count<L, H, A, V, S> == equation_2(L, H, V, S) + 2 * H;
+constexpr bool by_equation_2 = count<L, H, A, V, S> == gpt_parameters(letters<L, H, V, S>) + 2 * H;
 static_assert(by_equation_2<1, 8, 2, 16, 4> && by_equation_2<24, 2304, 24, 51200, 2048>);
 
 // PTD-004, 006, 007, 009, 011, 013 (table 1).

@@ -3,7 +3,7 @@
 // shared/paper-values.csv.
 //
 // Left out, with the reason:
-//   NPT-002, 004, 006      floating-point operations and days: the ledger counts parameters, memory and traffic.
+//   NPT-002, 004, 006      operations and days: in paper_flops.cpp.
 //   NPT-010, 021, 023      losses after hours on a GPU, or of downloaded checkpoints.
 //   NPT-011                a training run of 2000 steps: docs/reference/train.md has its command and its loss.
 //   NPT-017                in tests/train/text.cpp.
