@@ -10,9 +10,10 @@ import sys
 
 # A layer, and those it may include beside itself. docs/layout.md says what each is for. `nn` and `models` reach neither
 # `comm` (they call no collective) nor a backend (it is a template argument).
-BOTTOM = {"error", "ratio", "detail"}
+BOTTOM = {"error", "bytes", "ratio", "detail"}
 LAYERS = {
     "error": set(),
+    "bytes": set(),
     "ratio": {"error"},
     "detail": {"error", "ratio"},
     "layout": BOTTOM,

@@ -193,9 +193,9 @@ struct plan_report {
       total.push_back(grouped_digits(ledger::memory(s).total()));
     }
     t.add(std::move(head));
-    auto const lines = ledger::rows(0).size();
-    for (std::size_t k = 0; k < lines; ++k) {
-      memory_row const& line = ledger::rows(0)[k];
+    auto const lines = ledger::rows(0);
+    for (std::size_t k = 0; k < lines.size(); ++k) {
+      memory_row const& line = lines[k];
       std::vector<std::string> row{std::string(name_of(line.category)) + ", " + std::string(line.what) + ", " +
                                    std::string(line.element)};
       std::size_t bytes = 0;
