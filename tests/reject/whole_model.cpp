@@ -7,6 +7,11 @@ namespace hd = heddle;
 using good = hd::gpt2<hd::gpt2_config{.vocabulary = 64, .context = 16, .layers = 2, .heads = 8, .width = 64}>;
 using bad = hd::gpt2<hd::gpt2_config{.vocabulary = 64, .context = 16, .layers = 2, .heads = 52, .width = 416}>;
 struct plan : hd::plan<hd::mesh<hd::axis<hd::tp, 8>>> {};
+struct one : hd::plan<> {};
+struct no_loss {
+  static constexpr std::size_t context = 4, vocabulary = 6;
+  using module = hd::sequential<hd::named<"in", hd::embedding<hd::dim<hd::vocab, 6>, hd::dim<hd::embed, 4>>>>;
+};
 struct no_model {};
 struct no_plan {};
 
@@ -29,6 +34,9 @@ using refused = decltype(hd::trainer<no_model, plan>::context);
 #elif defined(REJECT_NO_PLAN)        // expect: trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan
 // shows: no_plan
 using refused = decltype(hd::trainer<good, no_plan>::context);
+#elif defined(REJECT_NO_LOSS)        // expect: the last module of the top level of 'module' must be a loss
+// shows: no_loss
+using refused = decltype(hd::trainer<no_loss, one>::context);
 #elif defined(REJECT_PROCESS_GROUP)  // expect: along<Axis>: 'Axis' must be an axis of the mesh
 // shows: heddle::ep
 void refused() {
