@@ -38,7 +38,7 @@ namespace {
 template <class Plan>
 void print_values(char const* title) {
   using resolved = hd::resolved<model, Plan, hd::host_backend>;
-  using whole = hd::placed<typename model::module, resolved, typename resolved::tokens>;
+  using whole = hd::placed<typename model::module, typename resolved::modules, typename resolved::tokens>;
   constexpr hd::mesh_value mesh = Plan::mesh::value;
   std::printf("%s\n", title);
   hd::for_each_value<whole>([&](hd::placed_value const& v) {

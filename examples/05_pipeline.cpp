@@ -36,10 +36,10 @@ int main() {
   std::printf("%s\n", hd::describe<model, plan>().c_str());
   // [show]
   std::printf("activations of stage   0        1        2        3\n");
-  for (bool const flushes_last : {true, false}) {
-    std::printf("  %-14s", flushes_last ? "gpipe" : "one_f_one_b");
+  for (bool const is_gpipe : {true, false}) {
+    std::printf("  %-14s", is_gpipe ? "gpipe" : "one_f_one_b");
     for (std::size_t s = 0; s < ledger::stages; ++s)
-      std::printf("  %7zu", (flushes_last ? gpipe_ledger::memory(s) : ledger::memory(s)).of(activations));
+      std::printf("  %7zu", (is_gpipe ? gpipe_ledger::memory(s) : ledger::memory(s)).of(activations));
     std::printf("\n");
   }
   // [/show]

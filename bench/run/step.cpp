@@ -19,6 +19,9 @@ namespace hd = heddle;
 /// nanoGPT's Shakespeare shape for a CPU.
 using tiny =
     hd::gpt2<hd::gpt2_config{.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .biased = false}>;
+/// The same with what is a pass of its own over memory, each time.
+using with_passes = hd::gpt2<hd::gpt2_config{
+    .vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .biased = true, .dropout = 0.1}>;
 
 struct serial : hd::plan<hd::global_batch<12>> {};
 struct dp2 : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<12>> {};
@@ -81,6 +84,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   measure<tiny, serial>("tiny, serial", static_cast<std::size_t>(steps));
+  measure<with_passes, serial>("tiny with biases and dropout, serial", static_cast<std::size_t>(steps));
   measure<tiny, dp2>("tiny, dp2", static_cast<std::size_t>(steps));
   measure<tiny, three_d>("tiny, dp2-pp2-tp2", static_cast<std::size_t>(steps));
 }

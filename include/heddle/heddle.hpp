@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Everything for training on the host with thread ranks: for programs and examples. A library includes what it uses.
+// What programs that train on the host with thread ranks need: models, plans, trainer, data. Metrics, loss curves and
+// sets of plans have headers of their own (train/metrics.hpp, train/loss_svg.hpp, plan/plan_set.hpp). A library
+// includes what it uses.
 #include <heddle/backend/host.hpp>
 #include <heddle/backend/host/compile_flags.hpp>
 #include <heddle/models/gpt2.hpp>

@@ -3,9 +3,13 @@
 """Checks that headers can be included by anyone, in any order, from any number of files (known-faults CT-1, CT-2, CT-3).
 
 check_headers.py alone INCLUDE -- COMPILER ARGUMENTS...    each header compiles as the only include of a file, and twice
+check_headers.py cuda INCLUDE -- NVCC ARGUMENTS...         the same of what a .cu file may include, by nvcc
 check_headers.py names INCLUDE                             no header uses a name that a system's or toolkit's macro takes
 check_headers.py link INCLUDE [NVCC] -- COMPILER ...       two files that include everything, in opposite orders, link
                                                            (with NVCC: two more through it), so nothing lacks `inline`
+check_headers.py uses FOLDER INCLUDE [NVCC] -- COMPILER .. two files that use what they include link, and come to the
+                                                           same (with NVCC: two more, without and with relocatable
+                                                           device code): FOLDER's part.cpp and part.cu
 """
 import pathlib
 import re
@@ -47,6 +51,24 @@ def alone(include, command):
     return red
 
 
+def cuda_headers(include):
+    return [name for name in headers(include) if name.split("/")[1] in CUDA_FOLDERS]
+
+
+def cuda(include, command):
+    red = []
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "alone.cu"
+        for name in cuda_headers(include):
+            source.write_text(includes([name, name]))
+            # nvcc cannot stop after the syntax: the device's half alone is half the time, and has the same front end.
+            run = subprocess.run([*command, f"-I{include}", "-ptx", str(source), "-o", f"{folder}/alone.ptx"],
+                                 capture_output=True, text=True)
+            if run.returncode != 0:
+                red.append(f"<{name}> does not compile alone:\n{run.stdout}{run.stderr}")
+    return red
+
+
 def names(include):
     taken, red = re.compile(rf"\b({'|'.join(TAKEN_NAMES)})\b"), {}
     for name in headers(include):
@@ -58,13 +80,13 @@ def names(include):
 
 def link(include, nvcc, command):
     every = headers(include)
-    cuda = [name for name in every if name.split("/")[1] in CUDA_FOLDERS]
+    for_cuda = cuda_headers(include)
     with tempfile.TemporaryDirectory() as folder:
         parts = [("forward", command, includes(every)), ("backward", command, includes(reversed(every)))]
         parts[0] = (*parts[0][:2], parts[0][2] + "int main() {}\n")
-        if nvcc and cuda:
+        if nvcc and for_cuda:
             flags = [nvcc, "-std=c++20", "-x", "cu", "-Werror", "all-warnings"]
-            parts += [("cuda_forward", flags, includes(cuda)), ("cuda_backward", flags, includes(reversed(cuda)))]
+            parts += [("cuda_forward", flags, includes(for_cuda)), ("cuda_backward", flags, includes(reversed(for_cuda)))]
         objects = []
         for name, compiler, text in parts:
             source = pathlib.Path(folder) / f"{name}.cpp"
@@ -74,23 +96,63 @@ def link(include, nvcc, command):
                                  capture_output=True, text=True)
             if run.returncode != 0:
                 return [f"{name} does not compile:\n{run.stdout}{run.stderr}"]
-        linker = [nvcc] if nvcc and cuda else command
+        linker = [nvcc] if nvcc and for_cuda else command
         run = subprocess.run([*linker, *objects, "-o", f"{folder}/program"], capture_output=True, text=True)
         return [] if run.returncode == 0 else [f"a definition stands in several files; make it inline:\n{run.stderr}"]
+
+
+def uses(parts, include, nvcc, command):
+    with tempfile.TemporaryDirectory() as folder:
+        def build(source, part, compiler):
+            built = f"{folder}/{part}.o"
+            run = subprocess.run([*compiler, f"-I{include}", f"-DHEDDLE_PART={part}", "-c", str(source), "-o", built],
+                                 capture_output=True, text=True)
+            if run.returncode != 0:
+                sys.exit(f"{part}, {source.name}, does not compile:\n{run.stdout}{run.stderr}")
+            return built
+
+        def together(objects, groups, linker):
+            """The groups' parts must each come to the same."""
+            main = pathlib.Path(folder) / "main.cpp"
+            main.write_text("".join(f"double {part}();\n" for group in groups for part in group) + "int main() { return " +
+                            " && ".join(f"{one}() == {two}()" for one, two in groups) + " ? 0 : 1; }\n")
+            program = f"{folder}/program"
+            run = subprocess.run([*linker, str(main), *objects, "-o", program], capture_output=True, text=True)
+            if run.returncode != 0:
+                return [f"a definition stands in several files; make it inline:\n{run.stderr}"]
+            run = subprocess.run([program], capture_output=True, text=True)
+            return [] if run.returncode == 0 else [f"two files come to different results ({run.returncode}): {run.stderr}"]
+
+        host, device = ("host_one", "host_two"), ("device_one", "device_two")
+        objects = [build(parts / "part.cpp", part, command) for part in host]
+        if not nvcc:
+            return together(objects, [host], command)
+        red = []
+        for relocatable in ("false", "true"):
+            flags = [nvcc, "-std=c++20", "-Werror", "all-warnings", f"-rdc={relocatable}"]
+            for_device = [build(parts / "part.cu", part, flags) for part in device]
+            red += together(objects + for_device, [host, device], flags)
+        return red
 
 
 def main(arguments):
     at = arguments.index("--") if "--" in arguments else len(arguments)
     kind, options, command = arguments[0] if arguments else "", arguments[1:at], arguments[at + 1:]
-    if kind not in ("alone", "names", "link") or not options or (kind != "names") != bool(command):
+    if kind not in ("alone", "cuda", "names", "link", "uses") or not options or (kind != "names") != bool(command):
+        sys.exit(__doc__)
+    parts = pathlib.Path(options.pop(0)).resolve() if kind == "uses" else None
+    if not options:
         sys.exit(__doc__)
     include = pathlib.Path(options[0]).resolve()
     if kind == "names":
         red = names(include)
     elif kind == "alone":
         red = alone(include, command)
+    elif kind == "cuda":
+        red = cuda(include, command)
     else:
-        red = link(include, options[1] if len(options) > 1 else None, command)
+        nvcc = options[1] if len(options) > 1 else None
+        red = link(include, nvcc, command) if kind == "link" else uses(parts, include, nvcc, command)
     if red:
         sys.exit("\n".join(red))
 

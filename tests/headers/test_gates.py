@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plants one fault at a time in a small tree of headers: each gate of this folder must go red, with its reason.
 
-test_gates.py check_headers.py check_layers.py -- COMPILER ARGUMENTS...
+test_gates.py check_headers.py check_layers.py [NVCC] -- COMPILER ARGUMENTS...
 """
 import pathlib
 import subprocess
@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 SOUND = "#pragma once\n#include <cstddef>\nnamespace heddle {\ninline std::size_t twice(std::size_t n) { return 2 * n; }\n}\n"
+PART = "#include <heddle/layout/a.hpp>\ndouble HEDDLE_PART() { return static_cast<double>(heddle::twice(2)); }\n"
 # what is planted, the gate, header, its text, a word of the gate's message (None: it must pass)
 TRIALS = [
     ("nothing", "alone", "layout/a.hpp", SOUND, None),
@@ -22,6 +23,13 @@ TRIALS = [
     ("a macro's name", "names", "layout/a.hpp", SOUND.replace("twice", "major"), "is a macro elsewhere"),
     ("a macro's name in a comment", "names", "layout/a.hpp", SOUND + "// the major part\n", None),
     ("a missing inline", "link", "layout/a.hpp", SOUND.replace("inline ", ""), "make it inline"),
+    ("nothing", "cuda", "layout/a.hpp", SOUND, None),
+    ("what no front end takes", "cuda", "layout/a.hpp", SOUND.replace("2 * n", "2 * m"), "does not compile alone"),
+    ("a warning", "cuda", "layout/a.hpp", SOUND.replace("return 2 * n", "int m; return 2 * n"), "does not compile alone"),
+    ("nothing", "uses", "layout/a.hpp", SOUND, None),
+    ("a missing inline", "uses", "layout/a.hpp", SOUND.replace("inline ", ""), "make it inline"),
+    ("a copy for each file", "uses", "layout/a.hpp", SOUND.replace("inline std::size_t twice", "inline std::size_t last = 0;\n"
+     "static std::size_t twice").replace("2 * n", "last += n"), "different results"),
     ("an upward include", "layers", "layout/a.hpp", SOUND + "#include <heddle/comm/b.hpp>\n", "must not include"),
     ("a backend in nn", "layers", "nn/a.hpp", SOUND + "#include <heddle/backend/host/b.hpp>\n", "must not include"),
     ("Eigen in a core header", "layers", "tensor/a.hpp", SOUND + "#include <Eigen/Core>\n", "backend/host"),
@@ -38,24 +46,32 @@ TRIALS = [
 ]
 
 
-def main(check_headers, check_layers, command):
-    red = []
+def main(check_headers, check_layers, nvcc, command):
+    red, done = [], 0
     for planted, gate, name, text, reason in TRIALS:
+        if gate == "cuda" and not nvcc:
+            continue
+        done += 1
         with tempfile.TemporaryDirectory() as include:
             header = pathlib.Path(include) / "heddle" / name
             header.parent.mkdir(parents=True)
             header.write_text(text)
             call = [check_layers, include] if gate == "layers" else [check_headers, gate, include]
-            call += ["--", *command] if gate in ("alone", "link") else []
+            if gate == "uses":
+                (pathlib.Path(include) / "part.cpp").write_text(PART)
+                call.insert(2, include)
+            call += ["--", *command] if gate in ("alone", "link", "uses") else []
+            call += ["--", nvcc, "-std=c++20", "-Werror", "all-warnings"] if gate == "cuda" else []
             run = subprocess.run([sys.executable, *call], capture_output=True, text=True)
         if not (run.returncode == 0 if reason is None else run.returncode == 1 and reason in run.stderr):
             red.append(f"{gate}: planted {planted}; expected: {reason or 'pass'}; got {run.returncode}:\n{run.stderr}")
     if red:
         sys.exit("\n".join(red))
-    print(f"{len(TRIALS)} trials")
+    print(f"{done} trials")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 5 or sys.argv[3] != "--":
+    if "--" not in sys.argv[3:5]:
         sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2], sys.argv[4:])
+    at = sys.argv.index("--")
+    main(sys.argv[1], sys.argv[2], sys.argv[3] if at == 4 else None, sys.argv[at + 1:])

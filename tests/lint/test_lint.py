@@ -41,6 +41,7 @@ TRIALS = [
     ("a Pascal alias in a test", "tree", "tests/a.cpp", LICENCE + "using Two = int;\n", "type 'Two' must be snake_case"),
     ("a Pascal function in a test", "tree", "tests/a.cpp", LICENCE + "inline int TwiceOf(int n) { return 2 * n; }\n", "TwiceOf"),
     ("a camel name in a test", "tree", "tests/a.cpp", LICENCE + "int const twoTimes = 2;\n", "name 'twoTimes'"),
+    ("CUDA's own names", "tree", "tests/a.cu", LICENCE + "int n = threadIdx.x + cudaSuccess;\n", None),
     ("a camel name in a text", "tree", "tests/a.cpp", LICENCE + 'char const* t = "twoTimes";  // oneTime\n', None),
     ("a snake parameter in a test", "tree", "tests/a.cpp", LICENCE + "template <class t, int N>\nstruct a {};\n",
      "template parameter 't'"),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// also: nvcc
 #include <heddle/layout/names.hpp>
 #include <heddle/layout/typed_rules.hpp>
 

@@ -35,6 +35,11 @@ template <class Plan>
 void construct() {
   hd::run<Plan>(hd::threads, [](auto& rank) { hd::trainer<good, Plan> const trainer{rank}; });
 }
+struct one : hd::plan<> {};
+struct no_loss {
+  static constexpr std::size_t context = 4, vocabulary = 6;
+  using module = hd::sequential<hd::named<"in", hd::embedding<hd::dim<hd::vocab, 6>, hd::dim<hd::embed, 4>>>>;
+};
 struct no_model {};
 struct no_plan {};
 
@@ -69,6 +74,9 @@ using refused = decltype(hd::trainer<no_model, plan>::context);
 #elif defined(REJECT_NO_PLAN)        // expect: trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan
 // shows: no_plan
 using refused = decltype(hd::trainer<good, no_plan>::context);
+#elif defined(REJECT_NO_LOSS)        // expect: the last module of the top level of 'module' must be a loss
+// shows: no_loss
+using refused = decltype(hd::trainer<no_loss, one>::context);
 #elif defined(REJECT_PROCESS_GROUP)  // expect: along<Axis>: 'Axis' must be an axis of the mesh
 // shows: heddle::ep
 void refused() {

@@ -26,9 +26,10 @@ text_data::text_data(std::vector<std::string> const& files, model_facts const& m
       throw heddle::error("'" + files[0] + "': has a vocabulary of " + std::to_string(file.vocabulary()) +
                           ", but the model " + model.name + " has one of " + std::to_string(model.vocabulary) +
                           "; choose a larger model with --model, or prepare the file with fewer tokens");
+    // All that the header says of the text (docs/reference/file-formats.md): so it is said where it is acted on.
     bytes_ = file.vocabulary() == 256;
-    description_ =
-        files[0] + ", " + count(file.size(), "token") + " of a vocabulary of " + std::to_string(file.vocabulary());
+    description_ = files[0] + ", " + count(file.size(), "token") + " of a vocabulary of " +
+                   std::to_string(file.vocabulary()) + (bytes_ ? ", taken for bytes" : "");
     tokens_ = std::move(file);
   } else {
     std::string const text = heddle::read_text(files);

@@ -31,8 +31,8 @@ class text_data {
 
   /// "2 files, 1,115,394 characters".
   [[nodiscard]] std::string const& description() const { return description_; }
-  /// Tokens as a terminal can show them: what is neither printable nor a line end is \xNN; token numbers where nothing
-  /// is known of a prepared file's text.
+  /// Tokens as a terminal can show them: what is neither printable nor a line end is \xNN. A prepared file's are taken
+  /// for bytes where its vocabulary is 256, and are numbers otherwise.
   [[nodiscard]] std::string printable(std::span<std::int32_t const> tokens) const;
   /// What a sample begins after: a line end where there is one.
   [[nodiscard]] std::int32_t line_end() const;

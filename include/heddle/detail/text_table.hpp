@@ -28,7 +28,7 @@ inline std::string grouped_digits(std::uint64_t number) {
   return out;
 }
 
-/// "3.2 MiB": three significant digits, for reading; exact numbers stand beside it.
+/// "3.2 MiB", from a hundred on "320 MiB": rounded, for reading.
 inline std::string readable_bytes(std::uint64_t bytes) {
   constexpr std::string_view units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
   std::size_t unit = 0;

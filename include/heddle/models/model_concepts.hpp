@@ -8,8 +8,8 @@ namespace heddle {
 /// A language model: declared once, without a word about parallelism.
 ///
 /// **Minimal complete definition.** `module`, a composition that maps token ids [batch, sequence] to a loss (it begins
-/// with a module that reads tokens and ends with one that is a loss); `context`, the positions of a sequence;
-/// `vocabulary`, the token identities.
+/// with a module that reads tokens, and its top level ends with one that is a loss); `context`, the positions of a
+/// sequence; `vocabulary`, the token identities.
 /// **Models.** gpt2, llama.
 template <class M>
 concept LanguageModel = requires {

@@ -33,6 +33,7 @@ struct activation : primitive {
 /// GPT-2's GELU and its exact form.
 using gelu = activation<activation_kind::gelu_tanh>;
 using gelu_erf = activation<activation_kind::gelu_erf>;
+/// x · sigmoid(x).
 using silu = activation<activation_kind::silu>;
 
 /// The two halves of a gated feed-forward network: a dimension of size 2, the gate first.
@@ -65,6 +66,7 @@ struct gated_activation : primitive {
   };
 };
 
+/// silu(gate) · up (Shazeer, arXiv 2002.05202): Llama's.
 template <class Width>
 using swiglu = gated_activation<activation_kind::silu, Width>;
 

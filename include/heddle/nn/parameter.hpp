@@ -15,6 +15,7 @@ struct initializer {
   double stddev = 0;
   friend constexpr bool operator==(initializer const&, initializer const&) = default;
 };
+/// What a parameter's declaration names: 0, 1, or normal numbers around 0.
 inline constexpr initializer zeros{};
 inline constexpr initializer ones{initializer::kind_type::ones, 0};
 constexpr initializer normal(double stddev) { return {initializer::kind_type::normal, stddev}; }
@@ -67,6 +68,7 @@ struct parameter {
   static constexpr name_id tie = Tie.view().empty() ? 0 : id_of(Tie.view());
 };
 
+/// The parameters of an op, in the order in which its kernel finds them in a frame.
 template <class... Parameters>
 struct parameter_list {
   static constexpr std::size_t size = sizeof...(Parameters);

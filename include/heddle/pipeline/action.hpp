@@ -31,6 +31,7 @@ struct action {
   friend constexpr bool operator==(action const&, action const&) = default;
 };
 
+/// What an action is: the kinds that take time, and those that begin or end a transfer.
 [[nodiscard]] constexpr bool is_compute(action_kind kind) { return kind <= action_kind::backward_weight; }
 [[nodiscard]] constexpr bool is_send(action_kind kind) {
   return kind == action_kind::send_activation || kind == action_kind::send_gradient;

@@ -27,7 +27,7 @@ namespace detail {
 
 // One more than the longest sound program: what a schedule emits beyond is a fault that shows within it.
 template <class S, std::size_t MicroBatches>
-inline constexpr std::size_t capacity_of = 7 * MicroBatches* chunks_of<S> + 3;
+inline constexpr std::size_t capacity_of = 3 + 7 * (MicroBatches * chunks_of<S>);
 
 template <class S, std::size_t Stages, std::size_t MicroBatches>
 constexpr program<capacity_of<S, MicroBatches>> write_program(std::size_t stage) {
@@ -167,8 +167,7 @@ namespace heddle {
 /// Whether the schedule can run with these sizes: a schedule, defined for them, without a fault. The question that a
 /// search over plans asks; schedule_table demands the same, with a sentence for each way to fail.
 template <class S, std::size_t Stages, std::size_t MicroBatches>
-concept SoundSchedule = Schedule<S> &&(Stages > 0) &&
-                        (MicroBatches > 0) && schedules::accepts<S>(Stages, MicroBatches) &&
-                        !static_cast<bool>(schedules::fault_of<S, Stages, MicroBatches>);
+concept SoundSchedule = (Schedule<S> && Stages > 0 && MicroBatches > 0 && schedules::accepts<S>(Stages, MicroBatches) &&
+                         !static_cast<bool>(schedules::fault_of<S, Stages, MicroBatches>));
 
 }  // namespace heddle

@@ -7,35 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include <heddle/detail/svg.hpp>
 #include <heddle/pipeline/analysis.hpp>
 #include <heddle/pipeline/timeline.hpp>
 
 namespace heddle::schedules {
 
 namespace detail {
-
-inline std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (char const c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 // Hundredths of a pixel as text: exact, and the same in every locale.
 inline std::string pixels(std::uint64_t hundredths) {
@@ -95,7 +73,7 @@ inline char const* css_class(action_kind kind) {
   std::uint64_t const height = axis + 62;
   auto const text = [](auto n) { return std::to_string(n); };
 
-  std::string const heading = detail::escape_xml(title);
+  std::string const heading = heddle::detail::xml_text(title);
   std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + text(width) + "\" height=\"" + text(height) +
                     "\" viewBox=\"0 0 " + text(width) + ' ' + text(height) + "\" role=\"img\">\n";
   svg += "<title>" + heading + "</title>\n";

@@ -120,7 +120,6 @@ namespace heddle {
 ///
 /// **Models.** gpipe, one_f_one_b.
 template <class S>
-concept Schedule = schedules::detail::WritesComputeOrder<S>
-!= schedules::detail::WritesProgram<S>;
+concept Schedule = (schedules::detail::WritesComputeOrder<S> != schedules::detail::WritesProgram<S>);
 
 }  // namespace heddle

@@ -21,7 +21,7 @@ struct checked_sizes {
   static_assert(
       Schedule<S>,
       "schedule_table<Schedule, Stages, MicroBatches>: 'Schedule' must be a Schedule; declare one static "
-      "constexpr function, order(stage, stages, micro_batches, compute_order&) or program(…, program_order&)");
+      "constexpr function, order(stage, stages, micro_batches, compute_order&) or program(..., program_order&)");
   static_assert(
       Stages > 0,
       "schedule_table<Schedule, Stages, MicroBatches>: 'Stages' must be at least 1; without a pipeline it is 1");

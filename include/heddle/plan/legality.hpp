@@ -4,6 +4,7 @@
 #include <heddle/nn/residual.hpp>
 #include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/stages.hpp>
+#include <tuple>
 #include <type_traits>
 
 namespace heddle {
@@ -93,13 +94,21 @@ struct parameters_fault<R, parameter_list<P...>, Placement> {
   using type = typename first<typename dims_fault<R, typename P::dims_type, Placement>::type...>::type;
 };
 
-/// What is wrong with a module under a plan, or void; and the dimensions it passes on. A walk over the declaration that
-/// places nothing, so that a fault is found before any code for it exists.
+constexpr unsigned split_axes(layout const& l) {
+  unsigned set = 0;
+  for (std::size_t a = 0; a != max_axes; ++a)
+    if (l.is_split(a)) set |= 1U << a;
+  return set;
+}
+
+/// What is wrong with a module under a plan, or void; the dimensions it passes on; the axes that split any of its own.
+/// A walk over the declaration that places nothing, so that a fault is found before any code for it exists.
 template <class Module, class R, class Input>
 struct module_fault {
   using place = op_place<Module, R, Input>;
   using output = typename place::output_dims;
   using op = op_layout<Module, place>;
+  static constexpr unsigned axes = split_axes(op::value) | split_axes(own_layout<R, output>::value);
   using type =
       first_fault<first_fault<typename dims_fault<R, Input, op>::type, typename dims_fault<R, output, op>::type>,
                   first_fault<typename parameters_fault<R, typename Module::parameters, op>::type,
@@ -113,6 +122,7 @@ template <class L, class B, class R, class Input>
 struct module_fault<repeat<L, B>, R, Input> {
   using block = module_fault<B, R, Input>;
   using output = typename block::output;
+  static constexpr unsigned axes = split_axes(layers_layout<R, L>::value) | block::axes;
   using type =
       first_fault<typename dims_fault<R, dims<L>, layers_layout<R, L>>::type,
                   first_fault<typename pipeline_axis_fault<R, L, typename R::rules>::type, typename block::type>>;
@@ -124,15 +134,79 @@ struct module_fault<sequential<M, Ms...>, R, Input> {
   using head = module_fault<M, R, Input>;
   using tail = module_fault<sequential<Ms...>, R, typename head::output>;
   using output = typename tail::output;
+  static constexpr unsigned axes = head::axes | tail::axes;
   using type = first_fault<typename head::type, typename tail::type>;
 };
 
+/// The fault of the first axis that splits nothing, or void. A rule for a dimension that the model lacks would leave
+/// its ranks to repeat each other's work.
+template <class Mesh, unsigned Used>
+struct idle_axis {
+  using type = void;
+};
+template <class Axis, class... Axes, unsigned Used>
+struct idle_axis<mesh<Axis, Axes...>, Used> {
+  using type = typename std::conditional_t<
+      (Axis::size > 1 && (Used & 1U) == 0),
+      std::type_identity<plan_error<Axis, must_split_a_dimension_of_the_model, write_a_rule_for_one_that_it_has,
+                                    or_take_the_axis_out_of_the_mesh>>,
+      idle_axis<mesh<Axes...>, (Used >> 1U)>>::type;
+};
+
+template <class Module>
+struct first_module {
+  using type = Module;
+};
+template <NamedModule M>
+struct first_module<M> : first_module<typename M::named_module> {};
+template <class M, class... Ms>
+struct first_module<sequential<M, Ms...>> : first_module<M> {};
+
+/// The last module of the top level: it is what logits go without.
+template <class Module>
+struct last_module {
+  using type = Module;
+};
+template <NamedModule M>
+struct last_module<M> {
+  using type = typename M::named_module;
+};
+template <class... Ms>
+struct last_module<sequential<Ms...>> : last_module<std::tuple_element_t<sizeof...(Ms) - 1, std::tuple<Ms...>>> {};
+
+/// The two ends of a language model. Without them a step would run, on memory that nobody has written.
+template <class First, class Last>
+struct language_model_ends {
+  static constexpr bool reads_tokens = requires { typename First::reads_tokens; };
+  static constexpr bool is_loss = requires { typename Last::is_loss; };
+  static_assert(reads_tokens,
+                "model: 'module' must begin with a module that reads tokens; put embedding<...> first, or a module of "
+                "your own that declares reads_tokens");
+  static_assert(is_loss,
+                "model: the last module of the top level of 'module' must be a loss; put cross_entropy<...> there, or "
+                "a module of your own that declares is_loss");
+  static constexpr bool value = reads_tokens && is_loss;
+};
+
+template <class R, bool Complete>
+struct plan_fault {
+  using type = void;
+};
+template <class R>
+struct plan_fault<R, true> {
+  using modules = module_fault<typename R::model::module, typename R::modules, typename R::tokens>;
+  using type = first_fault<typename modules::type,
+                           typename idle_axis<typename R::mesh, modules::axes | split_axes(R::token_layout)>::type>;
+};
+template <class Module>
+using ends_of = language_model_ends<typename first_module<Module>::type, typename last_module<Module>::type>;
+
 }  // namespace detail
 
-/// What keeps a model from running under a plan: a `plan_error<…>`, or void.
+/// What keeps a model from running under a plan: a `plan_error<…>`, or void. A model without tokens or a loss is
+/// refused under any plan, with a sentence.
 template <class R>
-using fault_of_plan =
-    typename detail::module_fault<typename R::model::module, typename R::modules, typename R::tokens>::type;
+using fault_of_plan = typename detail::plan_fault<R, detail::ends_of<typename R::model::module>::value>::type;
 
 /// Can be instantiated only if the model can run under the plan.
 template <class R>

@@ -33,6 +33,12 @@ struct must_not_share_its_axis_with;
 /// The remedy.
 template <class Axis>
 struct bind_one_of_the_two_to_another_axis_than;
+/// The rule it breaks: ranks along an axis that splits nothing all do the same work.
+struct must_split_a_dimension_of_the_model;
+/// The remedy.
+struct write_a_rule_for_one_that_it_has;
+/// The other remedy.
+struct or_take_the_axis_out_of_the_mesh;
 /// What the number of ranks in the rule is made of.
 template <std::size_t DataRanks, std::size_t MicroBatches>
 struct data_ranks_times_micro_batches;

@@ -62,8 +62,11 @@ std::vector<traffic_column> traffic_columns(std::size_t most = 8) {
   if (groups.size() > most) {
     for (std::size_t s = 0; s < partition::stages; ++s) {
       traffic_column c{"stage " + std::to_string(s) + ", at most"};
-      for (auto const& [ranks, t] : groups)
-        if (partition::stage_of(mesh.coordinates_of(ranks[0])) == s && t.bytes() >= c.sent.bytes()) c.sent = t;
+      for (auto const& [ranks, t] : groups) {
+        bool here = false;  // ranks of several stages may send alike
+        for (std::size_t rank : ranks) here = here || partition::stage_of(mesh.coordinates_of(rank)) == s;
+        if (here && t.bytes() >= c.sent.bytes()) c.sent = t;
+      }
       columns.push_back(std::move(c));
     }
     return columns;
@@ -128,7 +131,7 @@ struct plan_report {
     t.add({"token ids", describe(mesh, R::tokens::value, R::token_layout),
            describe_extents(mesh, R::tokens::value, R::token_layout), ""});
     std::vector<placed_value> all;
-    using whole = placed<typename partition::cut::all, R, typename R::tokens>;
+    using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
     for_each_value<whole>([&](placed_value const& v) { all.push_back(v); });
     std::string const stream = residual_stream<whole>();
     std::vector<std::string> seen;
@@ -167,7 +170,9 @@ struct plan_report {
           if (e.gradient.is_partial(a)) pending += (pending.empty() ? "" : ", ") + std::string(mesh.axis[a].text);
         if (is_shared(n)) pending += (pending.empty() ? "" : ", ") + std::string("both stages");
         if (is_shared(n)) reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce both stages");
-        t.add({std::string(e.name.view()), describe(mesh, e.dims, e.compute), describe_extents(mesh, e.dims, e.compute),
+        t.add({std::string(e.name.view()),
+               in_use_and_at_rest(e, [&](layout const& l) { return describe(mesh, e.dims, l); }),
+               in_use_and_at_rest(e, [&](layout const& l) { return describe_extents(mesh, e.dims, l); }),
                pending.empty() ? "none" : pending, reduced});
       }
     };
@@ -176,7 +181,7 @@ struct plan_report {
       add(p::entry, p::count,
           [](std::size_t n) { return shared_parameters<R>::template is_shared<decltype(kind)::value>(n); });
     };
-    for (std::size_t s = 0; s<stages; s += stages> 1 ? stages - 1 : 1) {
+    for (std::size_t s = 0; s < stages; s += (stages == 1 ? 1 : stages - 1)) {
       with_stage_kind<R>(s, [&](auto kind) {
         add_stage(kind);
         return 0;
@@ -241,6 +246,15 @@ struct plan_report {
   }
 
  private:
+  /// What `text` says of the layout that ops read; and of those in which the parameter and its optimizer state rest,
+  /// where they are others.
+  template <class Text>
+  static std::string in_use_and_at_rest(parameter_entry const& e, Text const& text) {
+    std::string out = text(e.compute);
+    if (!(e.rest == e.compute)) out += ", at rest " + text(e.rest);
+    if (!(e.state_rest == e.rest)) out += ", state " + text(e.state_rest);
+    return out;
+  }
   static std::string counted(std::size_t n, std::string const& what, char const* plural = "s") {
     return std::to_string(n) + " " + what + (n == 1 ? "" : plural);
   }
@@ -256,7 +270,7 @@ struct plan_report {
   }
   static std::string padding() {
     std::string out;
-    using whole = placed<typename partition::cut::all, R, typename R::tokens>;
+    using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
     dimension_list all{};
     for (auto const& u : whole::uses)
       for (std::size_t k = 0; k < u.dims.rank; ++k) {

@@ -14,6 +14,7 @@ struct precision_policy {
   friend constexpr bool operator==(precision_policy const&, precision_policy const&) = default;
 };
 
+/// Everything in one type: `precision<fp32>`.
 inline constexpr precision_policy fp32{dtype::float32};
 inline constexpr precision_policy fp64{dtype::float64};
 

@@ -24,6 +24,7 @@ struct metrics_row {
   std::optional<double> tokens_per_second{};  ///< all ranks together
 };
 
+/// The first line of metrics.csv.
 inline constexpr std::string_view metrics_header =
     "step,tokens,train_loss,validation_loss,gradient_norm,learning_rate,tokens_per_second";
 

@@ -31,7 +31,7 @@ template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
                 "trainer<Model, Plan>: 'Model' must be a language model; give it module, context and vocabulary");
-  static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<…>");
+  static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<...>");
   using R = resolved<Model, PlanType, Backend>;
   static_assert(sizeof(legal<R>) > 0);
   static_assert(within_memory<R>::value);

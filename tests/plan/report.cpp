@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <heddle/models/gpt2.hpp>
+#include <heddle/plan/report.hpp>
+#include <string>
+
+namespace hd = heddle;
+
+namespace {
+
+/// Nothing is computed here.
+struct no_backend {
+  template <std::size_t...>
+  static constexpr std::size_t attention_scratch() {
+    return 0;
+  }
+  template <std::size_t...>
+  static constexpr std::size_t attention_backward_scratch() {
+    return 0;
+  }
+};
+using model = hd::gpt2<hd::gpt2_config{.vocabulary = 16, .context = 4, .layers = 12, .heads = 2, .width = 8}>;
+template <class Plan>
+using on = hd::resolved<model, Plan, no_backend>;
+
+struct six_stages : hd::plan<hd::mesh<hd::axis<hd::pp, 6>>, hd::accumulate<4>> {};
+
+/// The parameter rests split over dp, its optimizer state as it is computed with; or the other way round.
+template <bool Parameter, bool State>
+struct split_at_rest {
+  static constexpr hd::rest_layouts of(hd::mesh_value const& mesh, hd::dimension_list const& dims,
+                                       hd::layout const& compute) {
+    hd::layout split = compute;
+    std::size_t const k = dims.index_of(hd::id_v<hd::embed>);
+    if (k < dims.rank && !compute.splits(hd::id_v<hd::embed>))
+      split.split(mesh.index_of(hd::id_v<hd::dp>), hd::id_v<hd::embed>);
+    return {Parameter ? split : compute, compute, State ? split : compute};
+  }
+};
+template <bool Parameter, bool State>
+struct resting : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>> {
+  using rest_policy = split_at_rest<Parameter, State>;
+};
+
+/// The line that begins with `name`, its columns one space apart.
+std::string line_of(std::string const& text, std::string const& name) {
+  std::size_t const begin = text.find("\n  " + name + " ");
+  std::string out;
+  if (begin == std::string::npos) return out;
+  for (char c : text.substr(begin + 3, text.find('\n', begin + 1) - begin - 3))
+    if (c != ' ' || out.empty() || out.back() != ' ') out += c;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("where columns are of stages, each has what its busiest rank sends, though other stages send alike") {
+  using R = on<six_stages>;
+  auto const columns = hd::traffic_columns<R>(1);
+  REQUIRE(columns.size() == 6);
+  for (std::size_t stage = 0; stage < 6; ++stage) {
+    CAPTURE(stage);
+    CHECK(columns[stage].sent == hd::traffic_of_step<R>(R::mesh::value.coordinates_of(stage)));
+    CHECK(columns[stage].sent.bytes() > 0);
+  }
+}
+
+TEST_CASE("a parameter's row has the layouts in which it and its optimizer state rest, where they are others") {
+  auto const row = [](std::string const& text) { return line_of(text, "h.mlp.fc.weight"); };
+  CHECK(row(hd::describe_plan<on<resting<false, false>>>()) ==
+        "h.mlp.fc.weight [layers, mlp, embed] 12 × 32 × 8 dp all_reduce dp");
+  CHECK(row(hd::describe_plan<on<resting<true, true>>>()) ==
+        "h.mlp.fc.weight [layers, mlp, embed], at rest [layers, mlp, embed:dp] 12 × 32 × 8, at rest 12 × 32 × 4 dp "
+        "all_reduce dp");
+  CHECK(row(hd::describe_plan<on<resting<false, true>>>()) ==
+        "h.mlp.fc.weight [layers, mlp, embed], state [layers, mlp, embed:dp] 12 × 32 × 8, state 12 × 32 × 4 dp "
+        "all_reduce dp");
+  CHECK(
+      row(hd::describe_plan<on<resting<true, false>>>()) ==
+      "h.mlp.fc.weight [layers, mlp, embed], at rest [layers, mlp, embed:dp], state [layers, mlp, embed] 12 × 32 × 8, "
+      "at rest 12 × 32 × 4, state 12 × 32 × 8 dp all_reduce dp");
+}
