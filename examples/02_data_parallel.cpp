@@ -20,10 +20,10 @@ struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<16>> {};
 using ledger = hd::ledger<model, plan>;
 using operation = hd::comm::operation;
 // Each rank keeps all parameters and half of the activations. A step sends each gradient once: in an all-reduce over n
-// ranks a rank sends 2(n-1)/n elements for each of the value's. Beside it, three doubles: the number of targets, the
-// squared gradient norm, the loss.
+// ranks a rank sends 2(n-1)/n elements for each of the value's. Beside it, four doubles: the number of targets, the
+// squared gradient norm, the loss, and whether the ranks agree.
 constexpr auto sent = ledger::traffic(plan::mesh::value.coordinates_of(0));
-static_assert(sent.of(0, operation::all_reduce).bytes == 4 * ledger::parameters + 3 * 8);
+static_assert(sent.of(0, operation::all_reduce).bytes == 4 * ledger::parameters + 4 * 8);
 static_assert(sent.bytes() == sent.of(0, operation::all_reduce).bytes);
 // [/constants]
 

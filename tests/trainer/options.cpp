@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a caller may get wrong at run time is told to every rank before anything changes.
 #include <cmath>
+#include <heddle/models/gpt2.hpp>
 #include <heddle/optim/adamw.hpp>
 #include <limits>
 #include <mutex>
@@ -127,6 +128,70 @@ TEST_CASE("a call without targets, or with a rate that is no number, changes not
     CHECK(w == 0);
     CHECK(trainer.steps() == 1);
   });
+}
+
+TEST_CASE("a step's rate that differs between ranks is an error on all of them, and changes nothing") {
+  run<plan_type>(threads, [](auto& rank) {
+    trainer_type trainer(rank, {.learning_rate = 1});
+    std::vector<std::int32_t> const token = {0}, target = {1};
+    double const rate = std::nextafter(1.0, rank.rank() == 0 ? 1.0 : 2.0);
+    std::string const told = text_of_call([&] { trainer.step(token, target, rate); });
+    auto const steps = trainer.steps();
+    double const w = trainer.parameter(0).value[0];
+    trainer.step(token, target, rank.rank() == 0 ? 0.0 : -0.0);
+    std::lock_guard const lock(one_at_a_time);
+    names(told, "were given different learning rates");
+    CHECK(steps == 0);
+    CHECK(w == 0);
+    CHECK(trainer.steps() == 1);
+  });
+}
+
+TEST_CASE("ids that differ between ranks which share sequences are an error on all ranks, and change nothing") {
+  // Sequences are dealt out along dp; along tp and pp ranks share them.
+  struct shared : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, precision<fp64>> {};
+  using small = gpt2<gpt2_config{.vocabulary = 4, .context = 2, .layers = 2, .heads = 2, .width = 4}>;
+  run<shared>(threads, [](auto& rank) {
+    basic_trainer<small, shared, host_backend> trainer(rank);
+    auto const number = static_cast<std::int32_t>(trainer.data_rank());
+    std::vector<std::int32_t> const right = {number, 3};
+    for (std::size_t wrong = 0; wrong < 8; ++wrong) {
+      auto other = right;
+      if (rank.rank() == wrong) other[1] = 2;
+      std::string const told[] = {
+          text_of_call([&] { trainer.step(other, right); }), text_of_call([&] { trainer.step(right, other); }),
+          text_of_call([&] { trainer.evaluate(other, right); }), text_of_call([&] { trainer.evaluate(right, other); })};
+      std::lock_guard const lock(one_at_a_time);
+      for (auto const& text : told) names(text, "ranks that share sequences");
+    }
+    auto const steps = trainer.steps();
+    trainer.step(right, right);
+    std::lock_guard const lock(one_at_a_time);
+    CHECK(steps == 0);
+    CHECK(trainer.steps() == 1);
+  });
+}
+
+TEST_CASE("the summands of an agreement cancel exactly, on meshes of any size") {
+  mesh_value const mesh = {2, {{{id_v<dp>, "dp", 3}, {id_v<tp>, "tp", 1U << 14}}}};
+  layout tokens;
+  tokens.split(0, id_v<batch>);
+  std::vector<std::int32_t> const ids[] = {{1, 2}, {3, 4}, {5, 6}};
+  auto const sum = [&](std::size_t odd_rank, double odd_rate, std::int32_t odd_id) {
+    double total = 0;
+    for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
+      auto const at = mesh.coordinates_of(rank);
+      auto mine = ids[at[0]];
+      if (rank == odd_rank) mine[0] = odd_id;
+      total += detail::agreement_summand(mesh, tokens, at, rank == odd_rank ? odd_rate : 0.5, mine, ids[0]);
+    }
+    return total;
+  };
+  CHECK(sum(0, 0.5, 1) == 0);
+  for (std::size_t const odd_rank : {std::size_t{0}, std::size_t{1}, (3UL << 14) - 1}) {
+    CHECK(sum(odd_rank, 0.25, ids[odd_rank >> 14][0]) != 0);
+    CHECK(sum(odd_rank, 0.5, 7) != 0);
+  }
 }
 
 TEST_CASE("a batch of another plan is refused, whatever its size") {

@@ -6,8 +6,9 @@
 
 namespace heddle {
 
-/// Scalars that a step reduces over all ranks at its end: the squared gradient norm and the loss.
-inline constexpr std::size_t step_scalars = 2;
+/// Scalars that a step reduces over all ranks at its end: the squared gradient norm, the loss, and whether ranks were
+/// given alike what must be alike.
+inline constexpr std::size_t step_scalars = 3;
 
 namespace detail {
 /// What `times` executions of a path move.

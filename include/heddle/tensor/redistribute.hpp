@@ -120,9 +120,9 @@ void end_step(redistribution const& path, redistribution_step const& s, std::siz
 /// Where the values between the steps of a path lie in its scratch, and where packed copies begin.
 template <class Mesh, class T>
 struct path_scratch {
-  path_scratch(redistribution const& path, T* scratch) : path_(&path), scratch_(scratch) {
-    for (std::size_t i = 0; i + 1 < path.count; ++i) {
-      std::size_t const after = size_after(path, path.step[i], Mesh::value.axis[path.step[i].axis].size);
+  path_scratch(redistribution const& whole, T* scratch) : path_(&whole), scratch_(scratch) {
+    for (std::size_t i = 0; i + 1 < whole.count; ++i) {
+      std::size_t const after = size_after(path, whole.step[i], Mesh::value.axis[whole.step[i].axis].size);
       if (after > between_) between_ = after;
     }
   }
@@ -188,18 +188,18 @@ class redistribution_in_flight {
   /// Returns when the result is in `out`. Without a `begin` it does nothing.
   void finish() {
     if (path_ == nullptr) return;
-    redistribution const& path = *std::exchange(path_, nullptr);
-    if (path.count == 0) return;
+    redistribution const& whole = *std::exchange(path_, nullptr);
+    if (whole.count == 0) return;
     handle_.wait();
-    detail::path_scratch<mesh, T> const where(path, scratch_);
-    for (std::size_t i = 0; i < path.count; ++i) {
-      auto const& s = path.step[i];
+    detail::path_scratch<mesh, T> const where(whole, scratch_);
+    for (std::size_t i = 0; i < whole.count; ++i) {
+      auto const& s = whole.step[i];
       auto& group = comm_->along(s.axis);
       T* const to = where.after(i, out_);
       if (i > 0)
-        detail::begin_step<detail::progress::blocking>(path, s, group, static_cast<T const*>(where.after(i - 1, out_)),
+        detail::begin_step<detail::progress::blocking>(whole, s, group, static_cast<T const*>(where.after(i - 1, out_)),
                                                        to, where.packed());
-      detail::end_step(path, s, group.size(), to, static_cast<T const*>(where.packed()));
+      detail::end_step(whole, s, group.size(), to, static_cast<T const*>(where.packed()));
     }
   }
 

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <heddle/detail/number_text.hpp>
 #include <heddle/plan/stage_memory.hpp>
 #include <heddle/plan/stage_traffic.hpp>
 #include <heddle/tensor/arena.hpp>
+#include <heddle/train/agreement.hpp>
 #include <heddle/train/context.hpp>
 #include <heddle/train/parameter_store.hpp>
 #include <heddle/train/stage_interface.hpp>
@@ -84,7 +86,13 @@ class stage_runner final : public stage_interface<R> {
     context_.begin_step(0, 0, false);
     for (std::size_t m = 0; m < R::plan::micro_batches; ++m) forward_through(m, m % in_flight_);
     finish_sends();
-    result.sum = over_all_ranks(owns_loss() ? loss_ : 0);
+    double totals[2] = {owns_loss() ? loss_ : 0, agreement(0)};
+    comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(totals), comm::reduction::sum);
+    if (totals[1] != 0)
+      throw error(
+          "trainer: ranks that share sequences were given different tokens or targets to evaluate; fill the "
+          "batches of ranks with the same data_rank() alike");
+    result.sum = totals[0];
     return result;
   }
 
@@ -174,9 +182,10 @@ class stage_runner final : public stage_interface<R> {
       if (a != partition::axis && !stage::output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
     return true;
   }
-  double over_all_ranks(double value) {
-    comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(&value, 1), comm::reduction::sum);
-    return value;
+  /// Sums to 0 over all ranks if they step by one rate, and those with the same sequences were given the same ids.
+  [[nodiscard]] double agreement(double rate) const {
+    return detail::agreement_summand(mesh, R::token_layout, comm_->at(), rate, {tokens_.data(), memory::token_count},
+                                     {tokens_.data() + memory::token_count, memory::token_count});
   }
 
   // Memory of a micro-batch.
@@ -310,8 +319,14 @@ class stage_runner final : public stage_interface<R> {
 
   void update(step_facts<options> const& facts, step_result& result) {
     finish_sends();
-    double totals[step_scalars] = {store_.squared_norm(), owns_loss() ? loss_ : 0};
+    double totals[step_scalars] = {store_.squared_norm(), owns_loss() ? loss_ : 0, agreement(facts.learning_rate)};
     comm_->all_reduce((1U << mesh.axes) - 1U, std::span<double>(totals, step_scalars), comm::reduction::sum);
+    if (totals[2] != 0)
+      throw error("trainer: at step " + std::to_string(facts.step) +
+                  " ranks were given different learning rates, or ranks that share sequences different tokens or "
+                  "targets; parameters are unchanged; the rate of this rank is " +
+                  detail::number_text(facts.learning_rate) +
+                  ": give all ranks one rate, and fill the batches of ranks with the same data_rank() alike");
     result.gradient_norm = std::sqrt(totals[0]);
     result.loss.sum = totals[1];
     if (!std::isfinite(result.gradient_norm) || !std::isfinite(result.loss.sum))

@@ -25,8 +25,8 @@ namespace heddle {
 /// applies).
 ///
 /// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, a batch of another plan, options that mean
-/// nothing or differ between ranks, and losses or gradients that are not finite; whatever one rank throws ends all
-/// ranks.
+/// nothing or differ between ranks, a step's rate or shared ids that differ, and losses or gradients that are not
+/// finite; whatever one rank throws ends all ranks.
 template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
