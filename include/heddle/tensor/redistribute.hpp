@@ -122,7 +122,7 @@ template <class Mesh, class T>
 struct path_scratch {
   path_scratch(redistribution const& whole, T* scratch) : path_(&whole), scratch_(scratch) {
     for (std::size_t i = 0; i + 1 < whole.count; ++i) {
-      std::size_t const after = size_after(path, whole.step[i], Mesh::value.axis[whole.step[i].axis].size);
+      std::size_t const after = size_after(whole, whole.step[i], Mesh::value.axis[whole.step[i].axis].size);
       if (after > between_) between_ = after;
     }
   }
