@@ -103,7 +103,8 @@ struct plan_report {
   static constexpr mesh_value mesh = R::mesh::value;
   static constexpr std::size_t stages = ledger::stages;
 
-  static std::string overview() {
+  /// The bubble is the ledger's: an argument, so that who found it otherwise need not have it simulated.
+  static std::string overview(ratio const& bubble) {
     text_table t(9);
     t.add({"mesh", describe(mesh) +
                        (mesh.axes == 0 ? "" : " = " + std::to_string(mesh.size()) + " ranks, the last axis fastest")});
@@ -116,7 +117,7 @@ struct plan_report {
     t.add({"pipeline", stages == 1
                            ? std::string("none")
                            : counted(stages, "stage") + ", " + std::string(schedule_name<typename plan::schedule>()) +
-                                 ", bubble " + describe(ledger::bubble) + " of total time"});
+                                 ", bubble " + describe(bubble) + " of total time"});
     t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     return t.text("");
@@ -128,7 +129,7 @@ struct plan_report {
     t.add({"token ids", describe(mesh, R::tokens::value, R::token_layout),
            describe_extents(mesh, R::tokens::value, R::token_layout), ""});
     std::vector<placed_value> all;
-    using whole = placed<typename partition::cut::all, R, typename R::tokens>;
+    using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
     for_each_value<whole>([&](placed_value const& v) { all.push_back(v); });
     std::string const stream = residual_stream<whole>();
     std::vector<std::string> seen;
@@ -248,7 +249,7 @@ struct plan_report {
   }
   static std::string padding() {
     std::string out;
-    using whole = placed<typename partition::cut::all, R, typename R::tokens>;
+    using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
     dimension_list all{};
     for (auto const& u : whole::uses)
       for (std::size_t k = 0; k < u.dims.rank; ++k) {
@@ -270,8 +271,9 @@ template <class R>
 std::string describe_plan() {
   using report = detail::plan_report<R>;
   static_assert(sizeof(legal<R>) > 0);
-  return report::overview() + "\nlayouts (dimension:axes that split it; elsewhere replicated)\n" + report::values() +
-         '\n' + report::parameters() + "\nmemory\n" + report::memory() + "\ntraffic\n" + report::traffic();
+  return report::overview(report::ledger::bubble) + "\nlayouts (dimension:axes that split it; elsewhere replicated)\n" +
+         report::values() + '\n' + report::parameters() + "\nmemory\n" + report::memory() + "\ntraffic\n" +
+         report::traffic();
 }
 
 }  // namespace heddle
