@@ -229,7 +229,6 @@ class explained_stage {
   void explain_bucket(std::size_t k) {
     bucket_facts const& b = stage_.buckets[k];
     explained_collective row;
-    row.where = "gradients";
     row.phase = step_phase::gradients;
     std::size_t first = stage_.parameters.size();
     for (std::size_t n = 0; n < stage_.parameters.size(); ++n) {
@@ -238,8 +237,10 @@ class explained_stage {
       row.parameters.emplace_back(stage_.parameters[n].name.view());
     }
     if (row.parameters.empty()) return;
-    row.what = row.parameters.size() == 1 ? "the gradient of " + row.parameters[0]
-                                          : std::to_string(row.parameters.size()) + " gradients, in buckets";
+    std::size_t const others = row.parameters.size() - 1;
+    row.where = row.parameters[0];
+    if (others != 0) row.where += " and " + std::to_string(others) + (others == 1 ? " other" : " others");
+    row.what = others == 0 ? "the gradient, in buckets" : "gradients, in buckets";
     for (std::size_t i = 0; i < b.shape.count; ++i) {
       std::size_t const a = b.shape.steps[i].axis;
       row.axis = a;
