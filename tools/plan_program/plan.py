@@ -19,7 +19,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 INCLUDE = ROOT / "include"
 COMPILER = os.environ.get("CXX", "g++")
-BUILD = pathlib.Path(os.environ.get("HEDDLE_BUILD", ROOT / "build") + "-plan")
+BUILD = pathlib.Path(os.environ.get("HEDDLE_BUILD") or str(ROOT / "build")).absolute()
+BUILD = BUILD.with_name(BUILD.name + "-plan")
 KEPT_PROGRAMS = 64
 
 # Names of heddle/layout/names.hpp, and the sizes and choices of the models' configs with their defaults.
@@ -296,7 +297,7 @@ def program_text(q):
 
 @functools.lru_cache(None)
 def version():
-    return subprocess.run([COMPILER, "--version"], capture_output=True).stdout
+    return subprocess.run([COMPILER, "--version"], capture_output=True).stdout if shutil.which(COMPILER) else b""
 
 
 @functools.lru_cache(None)
@@ -360,23 +361,31 @@ def support_objects(identity_text):
     return [o for _, o in pairs], [(s, o) for s, o in pairs if not o.exists()]
 
 
+def places(base, text):
+    """Of a program, and of the sentence with which the library refuses it."""
+    key = hashlib.sha256((base + text).encode()).hexdigest()[:32]
+    return BUILD / "programs" / key, BUILD / "programs" / (key + ".refused")
+
+
 def program_of(q):
     """The path of the question's program, compiled where there is none; or a refusal."""
     text, base = program_text(q), identity()
-    key = hashlib.sha256((base + text).encode()).hexdigest()[:32]
-    program, refusal = BUILD / "programs" / key, BUILD / "programs" / (key + ".refused")
+    program, refusal = places(base, text)
     if refusal.exists():
         raise SystemExit(cannot_work(refusal.read_text()))
     if program.exists():
         os.utime(program)
         return program
-    if subprocess.run([ROOT / "tools" / "setup", "plan"], stdout=sys.stderr).returncode != 0:
-        sys.exit(1)
-    version.cache_clear()  # the compiler may be new
-    flags.cache_clear()
-    base = identity()
-    key = hashlib.sha256((base + text).encode()).hexdigest()[:32]
-    program, refusal = BUILD / "programs" / key, BUILD / "programs" / (key + ".refused")
+    if support_objects(base)[1]:  # else all that is needed was there before
+        if subprocess.run([ROOT / "tools" / "setup", "plan"], stdout=sys.stderr).returncode != 0:
+            sys.exit(1)
+        version.cache_clear()  # the compiler may be new
+        flags.cache_clear()
+        base = identity()
+        program, refusal = places(base, text)
+    if not shutil.which(COMPILER):
+        print(f"tools/plan: CXX: there is no compiler {shown(COMPILER)}; name one, or leave CXX out for g++", file=sys.stderr)
+        sys.exit(2)
     program.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     objects, missing = support_objects(base)

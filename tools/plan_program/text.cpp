@@ -153,9 +153,11 @@ std::string why_text(answer const& a) {
 
 std::string parameter_text(answer const& a, answered_parameter const& p) {
   hd::parameter_entry const& e = p.entry;
+  std::string names;
+  for (std::string const& name : p.names) names += (names.empty() ? "" : ", ") + name;
   std::string out =
-      "parameter " + std::string(e.name.view()) + ": " + sizes(e.dims) + ", " + grouped_digits(e.dims.size()) +
-      " elements\n  on " + a.stages_text(p.stages) +
+      "parameter " + names + ": " + sizes(e.dims) + ", " + grouped_digits(e.dims.size()) + " elements\n  on " +
+      a.stages_text(p.stages) +
       (e.stacked ? ", " + std::to_string(e.copies) + (e.copies == 1 ? " layer" : " layers") + " each" : "") +
       (e.tied ? "; tied" : "") + (p.shared ? ", shared by the pipeline's two ends" : "") + "\n  rest layouts by " +
       a.plan.rest + "\n\n";
