@@ -131,7 +131,7 @@ TEST_CASE("halving finds what asking every position finds") {
   hd::traffic_classes const classes(mesh::value, 1, 0, 0, [&](hd::coordinates const& at) {
     ++asked;
     hd::traffic_table t{};
-    for (std::size_t count : {5, 7, 1000000}) hd::count_reduction<float>(t, mesh::value, at, 1U, count);
+    for (std::size_t count : {5UL, 7UL, 1000000UL}) hd::count_reduction<float>(t, mesh::value, at, 1U, count);
     return t;
   });
   CHECK(asked < 100);

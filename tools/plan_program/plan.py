@@ -446,7 +446,13 @@ def main():
     except refused as why:
         print(f"tools/plan: {why}", file=sys.stderr)
         sys.exit(2)
-    program = program_of(q)
+    try:
+        program = program_of(q)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as why:
+        print(f"tools/plan: {why.filename or BUILD}: {why.strerror}; name another folder with HEDDLE_BUILD", file=sys.stderr)
+        sys.exit(1)
     options = ["--why"] if q["why"] else []
     for key in ("parameter", "activation"):
         for name in q[key]:
