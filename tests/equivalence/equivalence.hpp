@@ -34,7 +34,7 @@ using gpt2_untied = heddle::gpt2<heddle::gpt2_config{.vocabulary = 13,
                                                      .dropout = 0.1}>;
 /// Four key/value heads with two query heads each.
 using llama_grouped = heddle::llama<heddle::llama_config{
-    .vocabulary = 20, .context = 8, .layers = 4, .heads = 8, .kv_heads = 4, .width = 16, .mlp = 24}>;
+    .vocabulary = 20, .context = 8, .layers = 4, .heads = 8, .kv_heads = 4, .width = 16, .mlp = 24, .dropout = 0.1}>;
 
 template <class Mesh, bool Sequence, class Schedule, std::size_t MicroBatches, class... Others>
 struct row : heddle::plan<Mesh, heddle::sequence_parallel<Sequence>, heddle::pipeline<Schedule>,

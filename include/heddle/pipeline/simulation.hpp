@@ -130,20 +130,20 @@ constexpr void raise_to(std::uint64_t& clock, std::uint64_t at) {
   if (clock < at) clock = at;
 }
 
+/// Runs up to `budget` actions of `stages` stages with clocks. `Times` has the members of timed_progress, of any size.
 /// For programs without a fault: there each sweep makes progress until all stages have ended.
-template <std::size_t Stages, std::size_t Actions>
-constexpr timed_progress<Stages, Actions> advance_timed(timed_progress<Stages, Actions> t, stage_view const* views,
-                                                        stage_transfers const* transfers, schedule_costs costs,
-                                                        std::size_t budget) {
-  progress<Stages>& p = t.steps;
+template <class Times>
+constexpr void run_clocks(Times& t, std::size_t stages, stage_view const* views, stage_transfers const* transfers,
+                          schedule_costs costs, std::size_t budget) {
+  auto& p = t.steps;
   std::size_t ended = 0;
   bool back = false;
-  while (budget > 0 && ended < Stages) {
+  while (budget > 0 && ended < stages) {
     ended = 0;
-    for (std::size_t n = 0; n < Stages; ++n) {
-      std::size_t const s = back ? Stages - 1 - n : n;
-      std::size_t const previous = s == 0 ? Stages - 1 : s - 1;
-      std::size_t const next = s + 1 == Stages ? 0 : s + 1;
+    for (std::size_t n = 0; n < stages; ++n) {
+      std::size_t const s = back ? stages - 1 - n : n;
+      std::size_t const previous = s == 0 ? stages - 1 : s - 1;
+      std::size_t const next = s + 1 == stages ? 0 : s + 1;
       std::uint32_t const size = views[s].size;
       std::uint32_t i = p.at[s];
       std::uint64_t clock = t.clock[s];
@@ -184,6 +184,13 @@ constexpr timed_progress<Stages, Actions> advance_timed(timed_progress<Stages, A
     }
     back = !back;
   }
+}
+
+template <std::size_t Stages, std::size_t Actions>
+constexpr timed_progress<Stages, Actions> advance_timed(timed_progress<Stages, Actions> t, stage_view const* views,
+                                                        stage_transfers const* transfers, schedule_costs costs,
+                                                        std::size_t budget) {
+  run_clocks(t, Stages, views, transfers, costs, budget);
   return t;
 }
 

@@ -142,18 +142,20 @@ struct gradient_buckets {
 
   /// Adds what the rank at `at` sends in a step.
   static constexpr void count_step(traffic_table& t, coordinates const& at) {
-    for (std::size_t k = 0; k < count; ++k) {
-      bucket_class const& c = of[k];
-      std::size_t const n = c.buckets();
-      count_bucket(t, at, c, c.length_of(0), 1);
-      if (n > 2) count_bucket(t, at, c, c.length, n - 2);
-      if (n > 1) count_bucket(t, at, c, c.length_of(n - 1), 1);
-    }
+    for (std::size_t k = 0; k < count; ++k) count_class(t, at, k);
     if constexpr (parameters::reduces_at_once) {
       for (std::size_t k = 0; k < use_count; ++k) count_alone(t, at, parameters::of_use[k]);
     } else {
       for (std::size_t n = 0; n < parameters::count; ++n) count_alone(t, at, n);
     }
+  }
+  /// What of that are the buckets of class k.
+  static constexpr void count_class(traffic_table& t, coordinates const& at, std::size_t k) {
+    bucket_class const& c = of[k];
+    std::size_t const n = c.buckets();
+    count_bucket(t, at, c, c.length_of(0), 1);
+    if (n > 2) count_bucket(t, at, c, c.length, n - 2);
+    if (n > 1) count_bucket(t, at, c, c.length_of(n - 1), 1);
   }
 
  private:

@@ -106,7 +106,8 @@ struct plan_report {
   static constexpr mesh_value mesh = R::mesh::value;
   static constexpr std::size_t stages = ledger::stages;
 
-  static std::string overview() {
+  /// The bubble is the ledger's: an argument, so that who found it otherwise need not have it simulated.
+  static std::string overview(ratio const& bubble) {
     text_table t(9);
     t.add({"mesh", describe(mesh) +
                        (mesh.axes == 0 ? "" : " = " + std::to_string(mesh.size()) + " ranks, the last axis fastest")});
@@ -119,7 +120,7 @@ struct plan_report {
     t.add({"pipeline", stages == 1
                            ? std::string("none")
                            : counted(stages, "stage") + ", " + std::string(schedule_name<typename plan::schedule>()) +
-                                 ", bubble " + describe(ledger::bubble) + " of total time"});
+                                 ", bubble " + describe(bubble) + " of total time"});
     t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     return t.text("");
@@ -292,8 +293,9 @@ template <class R>
 std::string describe_plan() {
   using report = detail::plan_report<R>;
   static_assert(sizeof(legal<R>) > 0);
-  return report::overview() + "\nlayouts (dimension:axes that split it; elsewhere replicated)\n" + report::values() +
-         '\n' + report::parameters() + "\nmemory\n" + report::memory() + "\ntraffic\n" + report::traffic();
+  return report::overview(report::ledger::bubble) + "\nlayouts (dimension:axes that split it; elsewhere replicated)\n" +
+         report::values() + '\n' + report::parameters() + "\nmemory\n" + report::memory() + "\ntraffic\n" +
+         report::traffic();
 }
 
 }  // namespace heddle

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <heddle/backend/host/attention.hpp>
+#include <heddle/models/gpt2.hpp>
+#include <heddle/models/llama.hpp>
+#include <heddle/plan/explain.hpp>
+#include <heddle/plan/traffic_classes.hpp>
+#include <string>
+
+namespace hd = heddle;
+
+namespace {
+
+struct sizes_only : hd::host::attentions {};
+
+// Three kinds of stage, sizes that divide into uneven chunks, a tied head, state split over the data ranks.
+using gpt =
+    hd::gpt2<hd::gpt2_config{.vocabulary = 65, .context = 8, .layers = 6, .heads = 2, .width = 10, .biased = false}>;
+struct pipelined : hd::plan<hd::mesh<hd::axis<hd::dp, 3>, hd::axis<hd::pp, 3>, hd::axis<hd::tp, 2>>, hd::accumulate<4>,
+                            hd::zero<1>, hd::bucket<512>> {};
+// Everything split, gradients reduced after each micro-batch, the sequence over an axis of its own.
+using small_llama = hd::llama<hd::llama_config{
+    .vocabulary = 48, .context = 8, .layers = 2, .heads = 4, .kv_heads = 2, .width = 16, .mlp = 24}>;
+struct split
+    : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::cp, 2>, hd::axis<hd::tp, 2>>,
+               hd::rules<hd::shard<hd::heads, hd::tp>, hd::shard<hd::mlp, hd::tp>, hd::shard<hd::vocab, hd::tp>,
+                         hd::shard<hd::batch, hd::dp>, hd::shard<hd::sequence, hd::cp>>,
+               hd::accumulate<2>, hd::zero<3>, hd::reduce_gradients<hd::per_micro_batch>> {};
+
+using R1 = hd::resolved<gpt, pipelined, sizes_only>;
+using R2 = hd::resolved<small_llama, split, sizes_only>;
+
+/// Facts, classes and reasons against the ledger's constants, rank by rank.
+template <class R>
+void check_against_constants(hd::plan_facts const& f) {
+  using ledger = hd::basic_ledger<R>;
+  CHECK(f.parameters == ledger::parameters);
+  CHECK(f.pipeline.bubble_of_total == ledger::bubble);
+  for (std::size_t s = 0; s < f.stages; ++s) CHECK(f.memory(s) == ledger::memory(s));
+  for (hd::stage_facts const& s : f.stage) {
+    hd::explained_stage const explained(f, s);
+    CHECK(explained.sum() == ledger::traffic(s.at));
+    for (auto const& c : explained.collectives()) CHECK(!c.why.empty());
+
+    hd::traffic_classes const classes(f.mesh, f.pipeline_axis, s.first, s.last, f.traffic);
+    std::size_t most = 0, least = ~std::size_t{0};
+    for (std::size_t rank = 0; rank < f.mesh.size(); ++rank) {
+      hd::coordinates const at = f.mesh.coordinates_of(rank);
+      std::size_t const stage = f.pipeline_axis == f.mesh.axes ? 0 : at[f.pipeline_axis];
+      if (stage < s.first || stage > s.last) continue;
+      hd::traffic_table const sent = ledger::traffic(at);
+      most = sent.bytes() > most ? sent.bytes() : most;
+      least = sent.bytes() < least ? sent.bytes() : least;
+      for (std::size_t a = 0; a != f.mesh.axes; ++a) {
+        std::size_t met = 0;
+        for (hd::traffic_class const& c : classes.on(a))
+          if (c.first <= at[a] && at[a] <= c.last) {
+            ++met;
+            CHECK(c.sent == sent.at[a]);
+          }
+        CHECK(met == 1);
+      }
+    }
+    CHECK(classes.most().bytes() == most);
+    CHECK(classes.least().bytes() == least);
+  }
+}
+
+std::string why(hd::plan_facts const& f, std::string const& where, hd::step_phase phase, std::string const& what,
+                hd::comm::operation operation) {
+  for (hd::stage_facts const& s : f.stage) {
+    hd::explained_stage const explained(f, s);
+    for (auto const& c : explained.collectives())
+      if (c.where == where && c.phase == phase && c.what == what && c.operation == operation) return c.why;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a pipeline's facts are its constants, and its reasons Megatron's") {
+  hd::plan_facts const f = hd::facts_of_plan<R1>();
+  REQUIRE(f.stage.size() == 3);
+  check_against_constants<R1>(f);
+  using phase = hd::step_phase;
+  using operation = hd::comm::operation;
+  // The row-parallel linear and its dual, arXiv 2205.05198 §4.2.2.
+  CHECK(
+      why(f, "h.attn.proj", phase::forward, "the output", operation::reduce_scatter) ==
+      "the output is a sum over heads, which shard<heads, tp> splits over tp in the op (it comes before "
+      "shard<sequence, "
+      "tp>): it comes out partial over tp; between ops shard<sequence, tp> splits the sequence of the output over tp");
+  CHECK(
+      why(f, "h.mlp.proj", phase::backward, "the output's cotangent", operation::all_gather) ==
+      "between ops shard<sequence, tp> splits the sequence of the output's cotangent over tp; in the op shard<mlp, tp> "
+      "splits mlp over tp (it comes before shard<sequence, tp>), and the output is a sum over it: each summand has the "
+      "whole cotangent");
+  CHECK(why(f, "h.attn.qkv", phase::forward, "the input", operation::all_gather) ==
+        "between ops shard<sequence, tp> splits the sequence of the input over tp; in the op shard<heads, tp> splits "
+        "heads "
+        "over tp (it comes before shard<sequence, tp>), and the input lacks heads: every rank reads it whole over tp");
+  CHECK(why(f, "wte.weight", phase::gradients, "the gradient, of the pipeline's two ends", operation::all_reduce) ==
+        "the first and the last stage use one parameter (a tie): its gradient is partial over the two");
+  CHECK(why(f, "", phase::forward, "the op's own sums", operation::all_reduce) ==
+        "its algorithm completes the sums over vocab, which shard<vocab, tp> splits over tp");
+}
+
+TEST_CASE("parameters, gradients and sequences that rest split") {
+  hd::plan_facts const f = hd::facts_of_plan<R2>();
+  REQUIRE(f.stage.size() == 1);
+  check_against_constants<R2>(f);
+  using phase = hd::step_phase;
+  using operation = hd::comm::operation;
+  CHECK(why(f, "h.attn", phase::forward, "the input", operation::all_gather) ==
+        "between ops shard<sequence, cp> splits the sequence of the input over cp; the op needs sequence whole");
+  CHECK(
+      why(f, "h.mlp.down.weight", phase::parameters, "the parameter, before forward and before backward",
+          operation::all_gather) ==
+      "the parameter rests split over dp along embed, by zero<3>; in the op shard<batch, dp> splits batch over dp, and "
+      "the parameter lacks batch: every rank reads it whole over dp");
+  CHECK(
+      why(f, "h.attn.proj", phase::forward, "the output", operation::all_reduce) ==
+      "the output is a sum over heads, which shard<heads, tp> splits over tp in the op: it comes out partial over tp; "
+      "between ops no rule splits a dimension of the output over tp");
+}
+
+TEST_CASE("halving finds what asking every position finds") {
+  using mesh = hd::mesh<hd::axis<hd::dp, 1000003>>;
+  std::size_t asked = 0;
+  hd::traffic_classes const classes(mesh::value, 1, 0, 0, [&](hd::coordinates const& at) {
+    ++asked;
+    hd::traffic_table t{};
+    for (std::size_t count : {5UL, 7UL, 1000000UL}) hd::count_reduction<float>(t, mesh::value, at, 1U, count);
+    return t;
+  });
+  CHECK(asked < 100);
+  auto const& on = classes.on(0);
+  REQUIRE(on.size() == 4);
+  CHECK(on[0].last == 4);
+  CHECK(on[1].last == 6);
+  CHECK(on[2].last == 999999);
+  CHECK(on[3].last == 1000002);
+}
