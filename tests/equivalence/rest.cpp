@@ -33,6 +33,12 @@ struct both_axes : row<two_by_two, true, one_f_one_b, 2, zero<3>, reduce_gradien
 struct other_axis : row<mesh<axis<dp_replicate, 2>, axis<dp, 3>, axis<pp, 1>>, true, gpipe, 1, zero<2, dp_replicate>> {
 };
 
+/// Four axes, over all of which the gradients of norms and biases are partial.
+struct four_axes : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<cp, 2>, axis<tp, 2>>,
+                        rules<shard<heads, tp>, shard<mlp, tp>, shard<vocab, tp>, shard<batch, dp_replicate>,
+                              shard<batch, dp>, shard<sequence, cp>, shard<sequence, tp>>,
+                        micro_batch<equivalence::rows_per_micro_batch>, precision<fp64>, zero<3, dp>> {};
+
 /// A user's own: parameters whole, their gradients split along the last dimension that the data ranks divide, state
 /// along the first. Nothing that a bucket can take.
 struct crosswise {
@@ -97,6 +103,9 @@ TEST_CASE("hybrid: state over one of two data axes, under pp2") {
   equivalence::compare_with_serial<gpt2_tied, hybrid_pipeline>();
   equivalence::compare_with_serial<gpt2_untied, both_axes>();
   equivalence::compare_with_serial<gpt2_untied, other_axis>();
+}
+TEST_CASE("gradients that are partial over four axes at once") {
+  equivalence::compare_with_serial<gpt2_tied, four_axes>();
 }
 TEST_CASE("a rest policy of the user's own") {
   equivalence::compare_with_serial<gpt2_untied, own_policy>();

@@ -109,8 +109,8 @@ class path_search {
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
-  /// With more axes on the move, capacity is full long before the goal, for all that a compiler will count.
-  static constexpr std::size_t most_searched = 5;
+  /// With more axes on the move, the layouts are more than a compiler will look at.
+  static constexpr std::size_t most_searched = 3;
   struct step_taken {
     step_kind kind = step_kind::slice;
     std::uint8_t axis = 0, from = 0, to = 0;
@@ -181,9 +181,9 @@ class path_search {
       std::size_t const from = split ? at.dim(a) : 0;
       if (split && at.order(a) + 1 != at.splits(mesh_.axes, from)) continue;  // only the minor axis can be moved
       std::size_t const ways = mesh_.axis[a].size;
-      auto const move = [&](step_kind kind, std::size_t to, packed_layout next) {
+      auto const move = [&](step_kind kind, std::size_t to, packed_layout next, std::size_t after) {
         add({next,
-             node_[n].cost + step_cost(kind, local, product_of(packed_extents(mesh_, dims_, next)), ways),
+             node_[n].cost + step_cost(kind, local, after, ways),
              node_[n].steps + 1,
              n,
              {kind, static_cast<std::uint8_t>(a), static_cast<std::uint8_t>(from), static_cast<std::uint8_t>(to)},
@@ -191,10 +191,10 @@ class path_search {
       };
       packed_layout whole = at;
       whole.put(a, 0);
-      if (partial) move(step_kind::all_reduce, 0, whole);
-      if (split) move(step_kind::all_gather, 0, whole);
+      if (partial) move(step_kind::all_reduce, 0, whole, local);
+      if (split) move(step_kind::all_gather, 0, whole, local);
       // An all-to-all exchanges equal blocks of what is really there.
-      if (split && packed_extents(mesh_, dims_, whole)[from] != extent[from] * ways) continue;
+      if (at.is_padded(a) && packed_extents(mesh_, dims_, whole)[from] != extent[from] * ways) continue;
       step_kind const to_split = partial ? step_kind::reduce_scatter : split ? step_kind::all_to_all : step_kind::slice;
       for (std::size_t k = 0; k < dims_.rank; ++k) {
         bool const pads = to_.is_split(a) && to_.dim(a) == k && to_.is_padded(a);
@@ -202,7 +202,7 @@ class path_search {
         if (!fits || (split && k == from)) continue;
         packed_layout next = at;
         next.put_split(a, k, at.splits(mesh_.axes, k), pads);
-        move(to_split, k, next);
+        move(to_split, k, next, local / extent[k] * block_extent(extent[k], ways));
       }
     }
   }
@@ -247,15 +247,16 @@ constexpr bool can_redistribute(mesh_value const& mesh, dimension_list const& di
   return true;
 }
 
-/// The path that always exists: complete what is pending, gather every axis that differs (with those that are less
-/// significant), then slice. For redistributions of so many axes that the search would look at too many layouts.
+/// The path that always exists: scatter what is pending to where it is wanted, or complete it; gather every axis that
+/// differs (with those that are less significant), then slice. For redistributions of so many axes that the search
+/// would look at too many layouts; of a gradient, pending over any number of data axes, it is the cheapest.
 constexpr void plain_path(mesh_value const& mesh, dimension_list const& dims, layout const& from, layout const& to,
                           redistribution& path) {
   layout at = from;
   auto const take = [&](step_kind kind, std::size_t a, std::size_t k) {
     redistribution_step s{kind, static_cast<std::uint8_t>(a), 0, 0, local_extents(mesh, dims, at), 0};
     std::size_t const before = local_size(mesh, dims, at);
-    if (kind == step_kind::slice) {
+    if (kind == step_kind::slice || kind == step_kind::reduce_scatter) {
       s.to = static_cast<std::uint8_t>(k);
       at.split(a, dims.dim[k].name, to.axis[a].padded);
     } else {
@@ -269,8 +270,20 @@ constexpr void plain_path(mesh_value const& mesh, dimension_list const& dims, la
     path.step[path.count++] = s;
   };
   path.exists = true;
+  for (std::size_t order = 0; order < mesh.axes; ++order)
+    for (std::size_t a = 0; a < mesh.axes; ++a) {
+      if (!at.is_partial(a) || !to.is_split(a) || to.axis[a].order != order || at.splits(to.axis[a].dim) != order)
+        continue;
+      std::size_t const k = dims.index_of(to.axis[a].dim);
+      // Where axes that stand in front of it are not yet as they will be, what is scattered would have to move again.
+      bool settled = true;
+      for (std::size_t b = 0; b < mesh.axes; ++b)
+        if (at.is_split(b) && at.axis[b].dim == to.axis[a].dim && !(at.axis[b] == to.axis[b])) settled = false;
+      if (settled) take(step_kind::reduce_scatter, a, k);
+    }
   for (std::size_t a = 0; a < mesh.axes; ++a)
     if (at.is_partial(a) && !to.is_partial(a)) take(step_kind::all_reduce, a, 0);
+  layout const settled = at;
   for (std::size_t k = 0; k < dims.rank; ++k) {
     name_id const dim = dims.dim[k].name;
     // The most significant axes that stay where they are.
@@ -278,7 +291,8 @@ constexpr void plain_path(mesh_value const& mesh, dimension_list const& dims, la
     for (bool same = true; same; kept += same ? 1 : 0) {
       same = false;
       for (std::size_t a = 0; a < mesh.axes; ++a)
-        if (from.is_split(a) && from.axis[a].dim == dim && from.axis[a].order == kept && from.axis[a] == to.axis[a])
+        if (settled.is_split(a) && settled.axis[a].dim == dim && settled.axis[a].order == kept &&
+            settled.axis[a] == to.axis[a])
           same = true;
     }
     while (at.splits(dim) > kept)

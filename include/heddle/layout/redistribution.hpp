@@ -7,8 +7,8 @@ namespace heddle {
 
 /// The path of fewest elements sent (then fewest steps) from one layout of a tensor to another, among those that move
 /// only the axes that differ and those that share a dimension with one of them. `exists` is false where there is none:
-/// to become partial, or to split a stored size that does not divide. Where the search would look at more than
-/// `detail::search_capacity` layouts (four axes at once and more) the path may be the plain one: gather, then slice.
+/// to become partial, or to split a stored size that does not divide. Of four axes at once and more the path is the
+/// plain one: scatter what is pending to where it is wanted, or complete it; gather; slice.
 ///
 /// **Moves.** Per step: slice nothing; all-gather (n−1)·local; reduce-scatter and all-to-all (n−1)/n·local; all-reduce
 /// 2(n−1)/n·local. **Laws** (tests/laws): the path ends where it should; A→B→A is the identity where nothing was

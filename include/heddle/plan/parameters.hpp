@@ -5,6 +5,7 @@
 #include <heddle/nn/frame.hpp>
 #include <heddle/nn/parameter.hpp>
 #include <heddle/plan/stages.hpp>
+#include <utility>
 
 namespace heddle {
 
@@ -100,6 +101,70 @@ struct stage_parameters {
       (R::plan::micro_batches == 1 && detail::partitions_gradients<typename R::plan::rest_policy>);
 
  private:
+  static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
+  /// The dimensions of one copy.
+  static constexpr dimension_list copy_dims(dimension_list const& all, bool stacked) {
+    dimension_list d{};
+    for (std::size_t k = stacked ? 1 : 0; k < all.rank; ++k) d.append(all.dim[k]);
+    return d;
+  }
+  /// The layout of all copies: layers lie at rest as they are computed with.
+  static constexpr layout with_layers(parameter_use const& u, layout l) {
+    for (std::size_t a = 0; u.stacked && a < max_axes; ++a)
+      if (u.compute.is_split(a) && u.compute.axis[a].dim == u.dims.dim[0].name) l.axis[a] = u.compute.axis[a];
+    return l;
+  }
+  /// A use as if it were the only one of its parameter. Each path is a constant expression of its own: compilers bound
+  /// the work of each, and with four axes pending a search takes a good part of it.
+  template <std::size_t Use>
+  struct entry_of_use {
+    static constexpr mesh_value mesh = R::mesh::value;
+    static constexpr parameter_use const& use = stage::uses[Use];
+    static constexpr dimension_list dims = copy_dims(use.dims, use.stacked);
+    static constexpr layout compute = restrict_to(use.compute, dims);
+    static constexpr layout gradient = restrict_to(use.gradient, dims);
+    static constexpr rest_layouts rest = R::plan::rest_policy::of(mesh, dims, compute);
+    static constexpr redistribution gather = find_redistribution(mesh, dims, rest.parameter, compute);
+    static constexpr redistribution reduction = find_redistribution(mesh, dims, gradient, rest.gradient);
+    static constexpr redistribution to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
+    static constexpr redistribution gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
+    static constexpr redistribution from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
+
+    static constexpr parameter_entry value = [] {
+      parameter_entry e{};
+      e.name = use.name;
+      e.id = identity(use);
+      e.dims = use.dims;
+      e.init = use.init;
+      e.decays = use.decays;
+      e.stacked = use.stacked;
+      e.tied = use.tie != 0;
+      e.rest = with_layers(use, rest.parameter);
+      e.compute = use.compute;
+      e.gradient = use.gradient;
+      e.gradient_rest = with_layers(use, rest.gradient);
+      e.state_rest = with_layers(use, rest.state);
+      e.gather = gather;
+      e.reduction = reduction;
+      e.to_state = to_state;
+      e.gradient_to_state = gradient_to_state;
+      e.from_state = from_state;
+      e.copies = use.stacked ? local_extents(mesh, use.dims, use.compute)[0] : 1;
+      e.last_use = Use;
+      e.reduces_in_place = !reduces_at_once && rest.gradient == cotangent(gradient);
+      e.size = e.copies * gather.from_size;
+      e.reduced_size = e.copies * reduction.to_size;
+      e.state_size = e.copies * to_state.to_size;
+      return e;
+    }();
+  };
+  template <std::size_t... Use>
+  static constexpr std::array<parameter_entry, use_count> all_entries(std::index_sequence<Use...>) {
+    return {entry_of_use<Use>::value...};
+  }
+  static constexpr std::array<parameter_entry, use_count> of_its_own =
+      all_entries(std::make_index_sequence<use_count>{});
+
   struct table {
     std::array<parameter_entry, use_count> entry{};
     std::array<std::size_t, use_count> of_use{};
@@ -109,7 +174,6 @@ struct stage_parameters {
     std::size_t repeated = use_count;  ///< the first use whose name is taken
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
-  static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
   static constexpr table build() {
     table t{};
     for (std::size_t k = 0; k < use_count; ++k) {
@@ -123,59 +187,18 @@ struct stage_parameters {
         if (u.tie != 0 && !alike && t.unlike == use_count) t.unlike = k;
         continue;
       }
-      parameter_entry& e = t.entry[t.count++];
-      e.name = u.name;
-      e.id = identity(u);
-      e.dims = u.dims;
-      e.init = u.init;
-      e.decays = u.decays;
-      e.stacked = u.stacked;
-      e.tied = u.tie != 0;
-      e.compute = u.compute;
-      e.gradient = u.gradient;
-      e.last_use = k;
-      t.paths_exist = lay_out(e, t) && t.paths_exist;
+      parameter_entry& e = t.entry[t.count++] = of_its_own[k];
+      e.offset = take(t.elements, e.size);
+      e.gradient_offset = take(t.gradients, e.copies * e.reduction.from_size);
+      e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduced_size);
+      e.state_offset = take(t.states, e.state_size);
+      bool const exist = e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists &&
+                         e.from_state.exists;
+      // Where the compute layout does not divide, `legal` speaks of it, and once is enough.
+      t.paths_exist = t.paths_exist && (exist || !splits_evenly(R::mesh::value, e.dims, e.compute));
     }
     if (reduces_at_once) t.gradients = window;
     return t;
-  }
-  static constexpr bool lay_out(parameter_entry& e, table& t) {
-    constexpr mesh_value mesh = R::mesh::value;
-    dimension_list const dims = copy_dims(e.dims, e.stacked);
-    layout const compute = restrict_to(e.compute, dims), gradient = restrict_to(e.gradient, dims);
-    rest_layouts const rest = R::plan::rest_policy::of(mesh, dims, compute);
-    e.copies = e.stacked ? local_extents(mesh, e.dims, e.compute)[0] : 1;
-    e.rest = with_layers(e, rest.parameter);
-    e.gradient_rest = with_layers(e, rest.gradient);
-    e.state_rest = with_layers(e, rest.state);
-    e.gather = find_redistribution(mesh, dims, rest.parameter, compute);
-    e.reduction = find_redistribution(mesh, dims, gradient, rest.gradient);
-    e.to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
-    e.gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
-    e.from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
-    e.reduces_in_place = !reduces_at_once && rest.gradient == cotangent(gradient);
-    e.size = e.copies * e.gather.from_size;
-    e.reduced_size = e.copies * e.reduction.to_size;
-    e.state_size = e.copies * e.to_state.to_size;
-    e.offset = take(t.elements, e.size);
-    e.gradient_offset = take(t.gradients, e.copies * e.reduction.from_size);
-    e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduced_size);
-    e.state_offset = take(t.states, e.state_size);
-    bool const exist =
-        e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists && e.from_state.exists;
-    return exist || !splits_evenly(mesh, e.dims, e.compute);  // of which `legal` speaks, and once is enough
-  }
-  /// The dimensions of one copy.
-  static constexpr dimension_list copy_dims(dimension_list const& all, bool stacked) {
-    dimension_list d{};
-    for (std::size_t k = stacked ? 1 : 0; k < all.rank; ++k) d.append(all.dim[k]);
-    return d;
-  }
-  /// The layout of all copies: layers lie at rest as they are computed with.
-  static constexpr layout with_layers(parameter_entry const& e, layout l) {
-    for (std::size_t a = 0; e.stacked && a < max_axes; ++a)
-      if (e.compute.is_split(a) && e.compute.axis[a].dim == e.dims.dim[0].name) l.axis[a] = e.compute.axis[a];
-    return l;
   }
   static constexpr std::size_t take(std::size_t& arena, std::size_t wanted) {
     std::size_t const begin = arena;
