@@ -112,7 +112,7 @@ class parameter_store final : public parameter_service {
 
   void clear_gradients() {
     auto const clear = [](arena<element>& a) {
-      if (a.bytes() != 0) std::memset(a.data(), 0, a.bytes());
+      if (a.size() != 0) backend::clear(a.data(), a.size());
     };
     if constexpr (!at_once) clear(gradient_);
     if constexpr (at_once) clear(reduced_);
@@ -147,8 +147,8 @@ class parameter_store final : public parameter_service {
       facts.decays = e.decays;
       element* const rest = value_.data() + e.offset;
       if (e.to_state.empty() && e.gradient_to_state.empty() && e.from_state.empty()) {
-        optimizer_type::template update<backend>(options, facts, rest, static_cast<element const*>(reduced(n)), state(n),
-                                                 e.state_size);
+        optimizer_type::template update<backend>(options, facts, rest, static_cast<element const*>(reduced(n)),
+                                                 state(n), e.state_size);
         continue;
       }
       for (std::size_t copy = 0; copy < e.copies; ++copy) update_copy(n, copy, options, facts, scratch);
