@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -16,6 +17,8 @@ using heddle::activation_kind;
 using heddle::host::thread_team;
 using host = heddle::host_backend;
 namespace detail = heddle::host::detail;
+
+using sizes = std::initializer_list<std::size_t>;
 
 /// Everything that the primitives which are dealt compute, at sizes of several parts and with tails.
 template <class T>
@@ -116,7 +119,7 @@ std::vector<T> everything() {
 TEST_CASE_TEMPLATE("thread team: no primitive's bits depend on the number of threads", T, float, double) {
   auto const alone = everything<T>();
   CHECK(alone.size() > 1000000);
-  for (std::size_t size : {1, 2, 3, 8})
+  for (auto size : sizes{1, 2, 3, 8})
     for (bool spins : {true, false}) {
       CAPTURE(size);
       thread_team const team(size, spins);
@@ -186,7 +189,7 @@ TEST_CASE("thread team: a primitive within a part is not dealt again; another th
 
 TEST_CASE("thread team: ranges cover all elements once and begin at multiples of the grain") {
   thread_team const team(2);
-  for (std::size_t n : {0, 1, 9, 10, 11, 4096, 100000}) {
+  for (auto n : sizes{0, 1, 9, 10, 11, 4096, 100000}) {
     std::vector<std::atomic<int>> visits(n);
     detail::deal_ranges(n, 10, [&](std::size_t begin, std::size_t end) {
       CHECK(begin % 10 == 0);
@@ -202,9 +205,9 @@ TEST_CASE("thread team: a size that means nothing is refused") {
 }
 
 TEST_CASE("products are cut into parts that cover them, and not into crumbs") {
-  for (std::size_t m : {1, 64, 128, 256, 768, 1024, 50257})
-    for (std::size_t n : {1, 65, 128, 384, 768, 3072, 50257})
-      for (std::size_t k : {1, 128, 768, 50257}) {
+  for (auto m : sizes{1, 64, 128, 256, 768, 1024, 50257})
+    for (auto n : sizes{1, 65, 128, 384, 768, 3072, 50257})
+      for (auto k : sizes{1, 128, 768, 50257}) {
         auto const part = detail::cut_product(m, n, k);
         CAPTURE(m);
         CAPTURE(n);

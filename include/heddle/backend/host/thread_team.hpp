@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/detail/pages.hpp>
 #include <heddle/error.hpp>
 
 #include <atomic>
@@ -7,9 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,18 +31,14 @@ class workspace {
     if (bytes > size_) {
       memory_.reset();
       size_ = 0;
-      memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+      memory_ = heddle::detail::allocate_block<std::byte>(bytes);
       size_ = bytes;
     }
     return memory_.get();
   }
 
  private:
-  static constexpr std::align_val_t alignment{128};
-  struct release {
-    void operator()(std::byte* memory) const noexcept { ::operator delete(memory, alignment); }
-  };
-  std::unique_ptr<std::byte, release> memory_;
+  heddle::detail::block<std::byte> memory_;
   std::size_t size_ = 0;
 };
 
