@@ -4,6 +4,7 @@
 #include <heddle/error.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +58,7 @@ inline void relax() {
 /// team.
 ///
 /// Parts are claimed one by one, so a thread that the machine keeps from running holds up the part it has, and no more.
-/// A helper without work spins for some microseconds, if `spins`, and then sleeps; pass false where there are more
+/// A helper without work spins for two milliseconds, if `spins`, and then sleeps; pass false where there are more
 /// threads than cores. An exception in a part is thrown to the maker once all parts have ended.
 class thread_team {
  public:
@@ -112,8 +113,24 @@ class thread_team {
   [[nodiscard]] std::byte* memory_of(std::size_t member) { return member == 0 ? mine_ : memory_[member].get(0); }
 
  private:
-  /// Some tens of microseconds: longer than what a step does between two primitives, shorter than waking a thread.
-  static constexpr int patience = 2000;
+  /// Waits for `ready()` without sleeping, if this team spins; returns whether it is. For some tens of microseconds it
+  /// keeps its core, for two milliseconds it leaves it to whom wants it: longer than what a step does between two
+  /// primitives. A thread that sleeps is woken on the core of the one that wakes it, if the others have anything else
+  /// to do, and is then no help.
+  template <class Ready>
+  bool spin_until(Ready const& ready) const {
+    if (!spins_) return ready();
+    for (int i = 0; i < 2000; ++i) {
+      if (ready()) return true;
+      detail::relax();
+    }
+    auto const end = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
+    do {
+      if (ready()) return true;
+      std::this_thread::yield();
+    } while (std::chrono::steady_clock::now() < end);
+    return ready();
+  }
 
   static thread_team*& active() {
     static thread_local thread_team* team = nullptr;
@@ -146,11 +163,7 @@ class thread_team {
   }
 
   void wait_for(std::size_t parts) {
-    for (int i = 0; spins_ && i < patience; ++i) {
-      if (done_.load(std::memory_order_acquire) == parts) return;
-      detail::relax();
-    }
-    if (done_.load(std::memory_order_acquire) == parts) return;
+    if (spin_until([&] { return done_.load(std::memory_order_acquire) == parts; })) return;
     std::unique_lock<std::mutex> lock(mutex_);
     maker_sleeps_.store(true, std::memory_order_seq_cst);
     finished_.wait(lock, [&] { return done_.load(std::memory_order_seq_cst) == parts; });
@@ -160,8 +173,7 @@ class thread_team {
   void help(std::size_t member) {
     for (;;) {
       work(member);
-      for (int i = 0; spins_ && i < patience && !has_work(state_.load(std::memory_order_relaxed)); ++i) detail::relax();
-      if (has_work(state_.load(std::memory_order_relaxed))) continue;
+      if (spin_until([&] { return has_work(state_.load(std::memory_order_relaxed)); })) continue;
       std::unique_lock<std::mutex> lock(mutex_);
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
       wake_.wait(lock, [&] { return ends_ || has_work(state_.load(std::memory_order_seq_cst)); });
