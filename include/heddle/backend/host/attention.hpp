@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include <heddle/backend/host/attention_core.hpp>
-#include <heddle/backend/host/thread_team.hpp>
+#include <heddle/backend/host/deal.hpp>
 
 namespace heddle::host {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/elementary.hpp>
-#include <heddle/backend/host/thread_team.hpp>
 #include <heddle/tensor/adamw_coefficients.hpp>
 
 #include <cmath>

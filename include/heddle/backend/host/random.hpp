@@ -7,8 +7,8 @@
 #include <string>
 #include <type_traits>
 
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/random_words.hpp>
-#include <heddle/backend/host/thread_team.hpp>
 #include <heddle/error.hpp>
 #include <heddle/tensor/index_map.hpp>
 #include <heddle/tensor/random_key.hpp>

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/lanes.hpp>
-#include <heddle/backend/host/thread_team.hpp>
 
 namespace heddle::host {
 
