@@ -2,12 +2,14 @@
 // Where a training step's time goes: milliseconds per step and rank, by primitive, with the rate of products and
 // attention. What no primitive accounts for is communication, waiting, and clearing gradients.
 //
-//   step [STEPS]     default 20, after 3 that are not counted
+//   step [MODEL [THREADS [STEPS]]]     default: tiny, 1 thread per rank, 20 steps after 3 that are not counted
+// MODEL is tiny, under three plans, or gpt2-124m-64 or gpt2-124m-256: four sequences of so many tokens, on one rank.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <heddle/heddle.hpp>
+#include <string>
 #include <vector>
 
 #include "timed_backend.hpp"
@@ -23,17 +25,21 @@ using tiny =
 using with_passes = hd::gpt2<hd::gpt2_config{
     .vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .biased = true, .dropout = 0.1}>;
 
+template <std::size_t Context>
+using gpt2_124m = hd::gpt2<hd::gpt2_config{.context = Context}>;
+struct four : hd::plan<hd::global_batch<4>> {};
+
 struct serial : hd::plan<hd::global_batch<12>> {};
 struct dp2 : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<12>> {};
 struct three_d : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>, hd::global_batch<12>,
                           hd::accumulate<3>> {};
 
 template <class Model, class Plan>
-void measure(char const* name, std::size_t steps) {
+void measure(char const* name, std::size_t team, std::size_t steps) {
   using trainer_type = hd::basic_trainer<Model, Plan, bench::timed_backend>;
   std::vector<bench::spent> ranks(Plan::mesh::size);
   std::vector<double> step_seconds(steps);
-  hd::run<Plan>(hd::threads, [&](auto& rank) {
+  hd::run<Plan>(hd::threads.per_rank(team), [&](auto& rank) {
     trainer_type trainer(rank, {.clip = 1.0});
     std::vector<std::int32_t> tokens(trainer_type::local_tokens), targets(trainer_type::local_tokens);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -53,8 +59,8 @@ void measure(char const* name, std::size_t steps) {
   std::sort(step_seconds.begin(), step_seconds.end());
   double const median = step_seconds[steps / 2];
   double const tokens = static_cast<double>(Plan::global_batch_size * Model::context);
-  std::printf("\n%s: %zu ranks, %.2f ms a step (median; fastest %.2f), %.0f tokens/s\n", name, Plan::mesh::size,
-              1e3 * median, 1e3 * step_seconds[0], tokens / median);
+  std::printf("\n%s: %zu ranks × %zu threads, %.2f ms a step (median; fastest %.2f), %.0f tokens/s\n", name,
+              Plan::mesh::size, team, 1e3 * median, 1e3 * step_seconds[0], tokens / median);
   std::printf("  %-20s %10s %8s %10s\n", "primitive", "ms a rank", "share", "GFLOP/s");
   double const share_of = static_cast<double>(steps) * static_cast<double>(Plan::mesh::size);
   double accounted = 0;
@@ -78,13 +84,22 @@ void measure(char const* name, std::size_t steps) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  long const steps = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 20;
-  if (steps < 1) {
-    std::fprintf(stderr, "step: '%s' is no number of steps; give one of at least 1\n", argv[1]);
+  std::string const model = argc > 1 ? argv[1] : "tiny";
+  long const threads = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
+  long const count = argc > 3 ? std::strtol(argv[3], nullptr, 10) : 20;
+  if (threads < 1 || count < 1 || (model != "tiny" && model != "gpt2-124m-64" && model != "gpt2-124m-256")) {
+    std::fprintf(stderr, "step: takes tiny, gpt2-124m-64 or gpt2-124m-256, then threads and steps of at least 1\n");
     return 2;
   }
-  measure<tiny, serial>("tiny, serial", static_cast<std::size_t>(steps));
-  measure<with_passes, serial>("tiny with biases and dropout, serial", static_cast<std::size_t>(steps));
-  measure<tiny, dp2>("tiny, dp2", static_cast<std::size_t>(steps));
-  measure<tiny, three_d>("tiny, dp2-pp2-tp2", static_cast<std::size_t>(steps));
+  auto const team = static_cast<std::size_t>(threads), steps = static_cast<std::size_t>(count);
+  if (model == "tiny") {
+    measure<tiny, serial>("tiny, serial", team, steps);
+    measure<with_passes, serial>("tiny with biases and dropout, serial", team, steps);
+    measure<tiny, dp2>("tiny, dp2", team, steps);
+    measure<tiny, three_d>("tiny, dp2-pp2-tp2", team, steps);
+  } else if (model == "gpt2-124m-64") {
+    measure<gpt2_124m<64>, four>("gpt2-124m, 4 x 64", team, steps);
+  } else {
+    measure<gpt2_124m<256>, four>("gpt2-124m, 4 x 256", team, steps);
+  }
 }

@@ -223,6 +223,7 @@ class Train(unittest.TestCase):
         self.refused(["--lr", "nan"], *data, "--lr", "nan", status=2)
         self.refused(["--warmup", "at most --steps"], *data, "--steps", 5, "--warmup", 6, status=2)
         self.refused(["--min-lr", "at most --lr"], *data, "--lr", 0.001, "--min-lr", 0.01, status=2)
+        self.refused(["--threads-per-rank", "from 1 to 1024"], *data, "--threads-per-rank", 0, status=2)
         self.refused(["--out", "text.txt"], "--data", self.text, "--out", self.text)
 
     def test_interrupt(self):

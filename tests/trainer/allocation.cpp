@@ -14,10 +14,10 @@ using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .hea
 
 /// Allocations of each rank in each of five steps.
 template <class Plan>
-std::vector<std::array<std::size_t, 5>> allocations_of_steps() {
+std::vector<std::array<std::size_t, 5>> allocations_of_steps(threads_type where) {
   using trainer_type = trainer<model, Plan>;
   std::vector<std::array<std::size_t, 5>> counted(Plan::mesh::size);
-  run<Plan>(threads, [&](auto& rank) {
+  run<Plan>(where, [&](auto& rank) {
     trace_recorder trace(4096);
     trainer_type trainer(rank, {.clip = 0.5, .trace = &trace});
     std::vector<std::int32_t> const tokens(trainer_type::local_tokens, 3), targets(trainer_type::local_tokens, 5);
@@ -29,9 +29,9 @@ std::vector<std::array<std::size_t, 5>> allocations_of_steps() {
 }
 
 template <class Plan>
-void check_no_allocation() {
+void check_no_allocation(threads_type where = threads) {
   // The first step may make buffers that live as long as their thread: Eigen's packing, the communicator's records.
-  for (auto const& rank : allocations_of_steps<Plan>())
+  for (auto const& rank : allocations_of_steps<Plan>(where))
     for (std::size_t s = 1; s < 5; ++s) CHECK(rank[s] == 0);
 }
 struct serial : plan<accumulate<4>> {};
@@ -44,6 +44,9 @@ TEST_CASE("after the first, a step under dp2 pp2 tp2 with dropout allocates noth
   check_no_allocation<everything>();
 }
 TEST_CASE("a step under zero 3 with small buckets allocates nothing on any rank") { check_no_allocation<sharded>(); }
+TEST_CASE("nor does one with three threads, whose working memory the rank's own thread allocates") {
+  check_no_allocation<serial>(threads.per_rank(3));
+}
 TEST_CASE("the counter counts") {
   allocations = 0;
   counting = true;

@@ -118,7 +118,8 @@ double train(train_options const& o, text_data const& data) {
     if (writes) sampled = std::move(text);
   };
   // Long enough for a step of the largest model on a busy machine.
-  hd::run<plan>(hd::threads, hd::comm::thread_options{.timeout = std::chrono::minutes(30)}, on_rank);
+  hd::run<plan>(hd::threads.per_rank(o.threads_per_rank), hd::comm::thread_options{.timeout = std::chrono::minutes(30)},
+                on_rank);
 
   write_file(log.path("schedule.svg"), schedule_picture());
   write_traces(log.path("trace.json"), recorders);

@@ -45,6 +45,9 @@ std::optional<train_options> read_options(int argc, char** argv, std::string con
       ->capture_default_str();
   app.add_option("--eval-every", o.eval_every, "steps between validations; 0: only at the end")->capture_default_str();
   app.add_option("--sample", o.sample, "tokens of text written at the end")->capture_default_str();
+  app.add_option("--threads-per-rank", o.threads_per_rank, "threads that a rank computes with; changes no number")
+      ->check(number(1, 1025, "a whole number from 1 to 1024"))
+      ->capture_default_str();
   app.add_option("--out", o.out, "folder for metrics.csv, loss.svg, schedule.svg, trace.json")
       ->type_name("DIR")
       ->capture_default_str();

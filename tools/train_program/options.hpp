@@ -19,6 +19,7 @@ struct train_options {
   double clip = 1;
   std::uint64_t eval_every = 250;
   std::size_t sample = 200;
+  std::size_t threads_per_rank = 1;
   std::string out = "out";
   bool records = false;  ///< step lines for tools/train_program/progress.py
 };

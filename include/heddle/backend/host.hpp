@@ -12,8 +12,9 @@
 
 namespace heddle {
 
-/// The primitives that modules are made of, on the host: single-threaded per rank, products by Eigen. A module calls
-/// them as `Backend::template name<sizes…>(pointers…)`; each family can be used alone, on raw pointers.
+/// The primitives that modules are made of, on the host: dealt to the threads of the rank (`host::thread_team`),
+/// products by Eigen. A module calls them as `Backend::template name<sizes…>(pointers…)`; each family can be used
+/// alone, on raw pointers.
 struct host_backend : host::products,
                       host::pointwise,
                       host::norms,

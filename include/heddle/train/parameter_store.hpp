@@ -112,7 +112,7 @@ class parameter_store final : public parameter_service {
 
   void clear_gradients() {
     auto const clear = [](arena<element>& a) {
-      if (a.bytes() != 0) std::memset(a.data(), 0, a.bytes());
+      if (a.size() != 0) backend::clear(a.data(), a.size());
     };
     if constexpr (!at_once) clear(gradient_);
     if constexpr (at_once) clear(reduced_);

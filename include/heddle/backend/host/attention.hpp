@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <heddle/backend/host/attention_core.hpp>
+#include <heddle/backend/host/deal.hpp>
 
 namespace heddle::host {
 
@@ -84,8 +85,9 @@ void unpack_rows(T const* from, std::size_t width, std::size_t rows, std::size_t
 ///   y, dy            [Batch, Sequence, KvHeads, Group, HeadDim]
 ///   log_sum_exp      [Batch, KvHeads, Group, Sequence], natural logarithm of Σ exp(score), kept for backward
 /// A query without any key (only in `attention_core`) gives y = 0, log_sum_exp = -inf and zero gradients. NaN and
-/// infinity in the input come out as NaN. Single-threaded, nothing allocated; `scratch` holds `attention_scratch<…>()`
-/// (or `attention_backward_scratch<…>()`) elements of any alignment. Buffers must not overlap.
+/// infinity in the input come out as NaN. Key-value heads are dealt to the threads of the rank; nothing is allocated
+/// but, once, the helpers' scratch. `scratch` holds `attention_scratch<…>()` (or `attention_backward_scratch<…>()`)
+/// elements of any alignment. Buffers must not overlap.
 struct attentions {
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim>
   static constexpr std::size_t attention_scratch() {
@@ -102,18 +104,20 @@ struct attentions {
   static void attention(T const* qkv, T* y, T* log_sum_exp, T* scratch) {
     using shape = detail::fused_attention_shape<Batch, Sequence, KvHeads, Group, HeadDim>;
     using head = detail::attention_head<T, HeadDim>;
-    T* const k = detail::aligned_scratch(scratch);
-    T* const v = k + head::packed(Sequence);
-    T* const block = v + head::packed(Sequence);
-    for (std::size_t b = 0; b < Batch; ++b)
-      for (std::size_t h = 0; h < KvHeads; ++h) {
-        head::pack(qkv + shape::input(b, h, Group), shape::input_stride, Sequence, k);
-        head::pack(qkv + shape::input(b, h, Group + 1), shape::input_stride, Sequence, v);
-        for (std::size_t g = 0; g < Group; ++g)
-          detail::attend<head, T>(Sequence, Sequence, {qkv + shape::input(b, h, g), shape::input_stride}, k, v,
-                                  {y + shape::output(b, h, g), shape::output_stride},
-                                  log_sum_exp + shape::statistics(b, h, g), block);
-      }
+    constexpr std::size_t bytes = attention_scratch<Batch, Sequence, KvHeads, Group, HeadDim>() * sizeof(T);
+    detail::deal(Batch * KvHeads, bytes, reinterpret_cast<std::byte*>(scratch),
+                 [=](std::size_t which, std::byte* memory) {
+                   std::size_t const b = which / KvHeads, h = which % KvHeads;
+                   T* const k = detail::aligned_scratch(reinterpret_cast<T*>(memory));
+                   T* const v = k + head::packed(Sequence);
+                   T* const block = v + head::packed(Sequence);
+                   head::pack(qkv + shape::input(b, h, Group), shape::input_stride, Sequence, k);
+                   head::pack(qkv + shape::input(b, h, Group + 1), shape::input_stride, Sequence, v);
+                   for (std::size_t g = 0; g < Group; ++g)
+                     detail::attend<head, T>(Sequence, Sequence, {qkv + shape::input(b, h, g), shape::input_stride}, k,
+                                             v, {y + shape::output(b, h, g), shape::output_stride},
+                                             log_sum_exp + shape::statistics(b, h, g), block);
+                 });
   }
 
   /// Writes dqkv, given qkv and what forward wrote.
@@ -123,27 +127,29 @@ struct attentions {
     using shape = detail::fused_attention_shape<Batch, Sequence, KvHeads, Group, HeadDim>;
     using head = detail::attention_head<T, HeadDim>;
     constexpr std::size_t packed = head::packed(Sequence);
-    T* const k = detail::aligned_scratch(scratch);
-    T* const v = k + packed;
-    T* const dk = v + packed;
-    T* const dv = dk + packed;
-    T* const block = dv + packed;
-    for (std::size_t b = 0; b < Batch; ++b)
-      for (std::size_t h = 0; h < KvHeads; ++h) {
-        head::pack(qkv + shape::input(b, h, Group), shape::input_stride, Sequence, k);
-        head::pack(qkv + shape::input(b, h, Group + 1), shape::input_stride, Sequence, v);
-        std::memset(dk, 0, 2 * packed * sizeof(T));
-        for (std::size_t g = 0; g < Group; ++g)
-          detail::attend_backward<head, T>(Sequence, Sequence, {qkv + shape::input(b, h, g), shape::input_stride}, k, v,
-                                           {y + shape::output(b, h, g), shape::output_stride},
-                                           {dy + shape::output(b, h, g), shape::output_stride},
-                                           log_sum_exp + shape::statistics(b, h, g),
-                                           {dqkv + shape::input(b, h, g), shape::input_stride}, dk, dv, block);
-        detail::unpack_rows<T>(dk, head::width, Sequence, HeadDim, head::scale(),
-                               {dqkv + shape::input(b, h, Group), shape::input_stride});
-        detail::unpack_rows<T>(dv, head::width, Sequence, HeadDim, T(1),
-                               {dqkv + shape::input(b, h, Group + 1), shape::input_stride});
-      }
+    constexpr std::size_t bytes = attention_backward_scratch<Batch, Sequence, KvHeads, Group, HeadDim>() * sizeof(T);
+    detail::deal(
+        Batch * KvHeads, bytes, reinterpret_cast<std::byte*>(scratch), [=](std::size_t which, std::byte* memory) {
+          std::size_t const b = which / KvHeads, h = which % KvHeads;
+          T* const k = detail::aligned_scratch(reinterpret_cast<T*>(memory));
+          T* const v = k + packed;
+          T* const dk = v + packed;
+          T* const dv = dk + packed;
+          T* const block = dv + packed;
+          head::pack(qkv + shape::input(b, h, Group), shape::input_stride, Sequence, k);
+          head::pack(qkv + shape::input(b, h, Group + 1), shape::input_stride, Sequence, v);
+          std::memset(dk, 0, 2 * packed * sizeof(T));
+          for (std::size_t g = 0; g < Group; ++g)
+            detail::attend_backward<head, T>(Sequence, Sequence, {qkv + shape::input(b, h, g), shape::input_stride}, k,
+                                             v, {y + shape::output(b, h, g), shape::output_stride},
+                                             {dy + shape::output(b, h, g), shape::output_stride},
+                                             log_sum_exp + shape::statistics(b, h, g),
+                                             {dqkv + shape::input(b, h, g), shape::input_stride}, dk, dv, block);
+          detail::unpack_rows<T>(dk, head::width, Sequence, HeadDim, head::scale(),
+                                 {dqkv + shape::input(b, h, Group), shape::input_stride});
+          detail::unpack_rows<T>(dv, head::width, Sequence, HeadDim, T(1),
+                                 {dqkv + shape::input(b, h, Group + 1), shape::input_stride});
+        });
   }
 
   template <std::size_t Queries, std::size_t Keys, std::size_t HeadDim>

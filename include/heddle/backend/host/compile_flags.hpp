@@ -15,9 +15,9 @@ inline std::string describe_host_flags() {
 #if defined(__x86_64__) && !defined(__AVX__)
   warn("compiled for the oldest x86-64, with vectors of 4 floats; add -march=native");
 #endif
-#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__) && \
-    (defined(__tune_znver1__) || defined(__tune_znver2__) || defined(__tune_znver3__))
-  warn("g++ tunes for an older Zen than it compiles for, which makes products 1.3 times slower; add -mtune=generic");
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX__) && \
+    (defined(__tune_znver2__) || defined(__tune_znver3__))
+  warn("g++ tunes for a Zen, which makes products 1.3 times slower; add -mtune=generic");
 #endif
   return out;
 }

@@ -17,18 +17,21 @@ namespace detail {
 template <class T>
 inline void cross_entropy_max(std::size_t rows, std::size_t width, T const* logits, std::size_t valid, T* row_max) {
   constexpr T lowest = -std::numeric_limits<T>::infinity();
-  for (std::size_t row = 0; row < rows; ++row, logits += width) {
-    lanes<T> highest = broadcast(lowest);
-    // Once NaN, a lane stays NaN: a broken row must give a broken loss.
-    for_each_group<T>(valid, [&](std::size_t i, auto count) {
-      lanes<T> const value = load(logits + i, count, lowest);
-      highest = highest >= value ? highest : (highest == highest ? value : highest);
-    });
-    T result = highest[0];
-    for (std::size_t i = 1; i < lane_count_v<T>; ++i)
-      if (!(result >= highest[i]) && result == result) result = highest[i];
-    row_max[row] = result;
-  }
+  deal_rows(rows, valid, function_grain, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      T const* const x = logits + row * width;
+      lanes<T> highest = broadcast(lowest);
+      // Once NaN, a lane stays NaN: a broken row must give a broken loss.
+      for_each_group<T>(valid, [&](std::size_t i, auto count) {
+        lanes<T> const value = load(x + i, count, lowest);
+        highest = highest >= value ? highest : (highest == highest ? value : highest);
+      });
+      T result = highest[0];
+      for (std::size_t i = 1; i < lane_count_v<T>; ++i)
+        if (!(result >= highest[i]) && result == result) result = highest[i];
+      row_max[row] = result;
+    }
+  });
 }
 
 template <class T>
@@ -36,14 +39,17 @@ inline void cross_entropy_sum(std::size_t rows, std::size_t width, T const* logi
                               std::int64_t first, std::int32_t const* targets, T const* row_max, T* row_sum,
                               T* target_logit) {
   T const lowest = -std::numeric_limits<T>::infinity();
-  for (std::size_t row = 0; row < rows; ++row, logits += width) {
-    T const highest = row_max[row];
-    row_sum[row] = sum_over<T>(valid, [logits, highest, lowest](std::size_t i, auto count) {
-      return exponential<T>(load(logits + i, count, lowest) - highest);
-    });
-    std::size_t const column = table_row(targets[row], first, valid);
-    target_logit[row] = column < valid ? logits[column] : T(0);
-  }
+  deal_rows(rows, valid, function_grain, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      T const* const x = logits + row * width;
+      T const highest = row_max[row];
+      row_sum[row] = sum_over<T>(valid, [x, highest, lowest](std::size_t i, auto count) {
+        return exponential<T>(load(x + i, count, lowest) - highest);
+      });
+      std::size_t const column = table_row(targets[row], first, valid);
+      target_logit[row] = column < valid ? x[column] : T(0);
+    }
+  });
 }
 
 template <class T>
@@ -66,19 +72,23 @@ template <class T>
 inline void cross_entropy_backward(std::size_t rows, std::size_t width, T const* logits, std::size_t valid,
                                    std::int64_t first, std::int32_t const* targets, std::int32_t ignore_index,
                                    T const* log_sum_exp, T scale, T* dlogits) {
-  for (std::size_t row = 0; row < rows; ++row, logits += width, dlogits += width) {
-    bool const counts = targets[row] != ignore_index;
-    std::size_t const real = counts ? valid : 0;
-    if (counts) {
-      T const normaliser = log_sum_exp[row];
-      for_each_group<T>(valid, [=](std::size_t i, auto count) {
-        store<T>(dlogits + i, scale * exponential<T>(load(logits + i, count) - normaliser), count);
-      });
-      std::size_t const column = table_row(targets[row], first, valid);
-      if (column < valid) dlogits[column] -= scale;
+  deal_rows(rows, width, function_grain, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) {
+      T const* const x = logits + row * width;
+      T* const dx = dlogits + row * width;
+      bool const counts = targets[row] != ignore_index;
+      std::size_t const real = counts ? valid : 0;
+      if (counts) {
+        T const normaliser = log_sum_exp[row];
+        for_each_group<T>(valid, [=](std::size_t i, auto count) {
+          store<T>(dx + i, scale * exponential<T>(load(x + i, count) - normaliser), count);
+        });
+        std::size_t const column = table_row(targets[row], first, valid);
+        if (column < valid) dx[column] -= scale;
+      }
+      for (std::size_t i = real; i < width; ++i) dx[i] = T(0);
     }
-    for (std::size_t i = real; i < width; ++i) dlogits[i] = T(0);
-  }
+  });
 }
 
 }  // namespace detail

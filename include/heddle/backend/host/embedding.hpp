@@ -21,22 +21,29 @@ inline std::size_t table_row(std::int32_t id, std::int64_t first, std::size_t vo
 template <class T>
 inline void embedding(std::size_t rows, std::size_t vocabulary, std::size_t width, std::int32_t const* tokens,
                       T const* table, std::int64_t first, T* y) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::size_t const from = table_row(tokens[row], first, vocabulary);
-    if (from < vocabulary)
-      std::memcpy(y + row * width, table + from * width, width * sizeof(T));
-    else
-      std::memset(y + row * width, 0, width * sizeof(T));
-  }
+  deal_rows(rows, width, sum_grain, [=](std::size_t row, std::size_t last) {
+    for (; row < last; ++row) {
+      std::size_t const from = table_row(tokens[row], first, vocabulary);
+      if (from < vocabulary)
+        std::memcpy(y + row * width, table + from * width, width * sizeof(T));
+      else
+        std::memset(y + row * width, 0, width * sizeof(T));
+    }
+  });
 }
 
 template <class T>
 inline void embedding_backward(std::size_t rows, std::size_t vocabulary, std::size_t width, std::int32_t const* tokens,
                                T const* dy, std::int64_t first, T* dtable) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::size_t const to = table_row(tokens[row], first, vocabulary);
-    if (to < vocabulary) add_to(width, dy + row * width, dtable + to * width);
-  }
+  // By columns, since two rows may have one id; whole cache lines of each row, and enough of them.
+  constexpr std::size_t block = 4 * lane_count_v<T>;
+  std::size_t const wanted = sum_grain / (rows == 0 ? 1 : rows);
+  deal_ranges(width, wanted < block ? block : wanted / block * block, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::size_t const to = table_row(tokens[row], first, vocabulary);
+      if (to < vocabulary) add_to(end - begin, dy + row * width + begin, dtable + to * width + begin);
+    }
+  });
 }
 
 }  // namespace detail

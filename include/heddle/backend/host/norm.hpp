@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <heddle/backend/host/lanes.hpp>
+#include <heddle/backend/host/pointwise.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -9,10 +9,37 @@ namespace heddle::host {
 
 namespace detail {
 
+/// body(first row, last row, sums, more sums) for blocks of rows whose number depends on `rows` alone, dealt to the
+/// threads of the rank. A block adds to sums[width] of its own, zero before, which are then added to `total` (and
+/// `more`, unless it is null) block by block. A single block adds to the totals themselves.
+template <class T, class Body>
+inline void sum_over_row_blocks(std::size_t rows, std::size_t width, T* total, T* more, Body const& body) {
+  constexpr std::size_t least = 32, most = 32;
+  std::size_t const length = rows <= least * most ? least : (rows + most - 1) / most;
+  if (rows <= length) {
+    body(std::size_t{0}, rows, total, more);
+    return;
+  }
+  std::size_t const blocks = (rows + length - 1) / length, share = (more == nullptr ? 1 : 2) * width;
+  T* const sums = reinterpret_cast<T*>(workspace::of_this_thread().get(blocks * share * sizeof(T)));
+  deal(blocks, [&](std::size_t block) {
+    T* const own = sums + block * share;
+    std::memset(static_cast<void*>(own), 0, share * sizeof(T));
+    body(block * length, block + 1 < blocks ? (block + 1) * length : rows, own,
+         more == nullptr ? nullptr : own + width);
+  });
+  for (std::size_t block = 0; block < blocks; ++block) {
+    add_to(width, sums + block * share, total);
+    if (more != nullptr) add_to(width, sums + block * share + width, more);
+  }
+}
+
 template <class T>
-inline void layer_norm(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* beta, T epsilon, T* y,
-                       T* mean, T* rstd) {
-  for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
+inline void layer_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
+                       T const* beta, T epsilon, T* y, T* mean, T* rstd) {
+  x += first * width;
+  y += first * width;
+  for (std::size_t row = first; row < last; ++row, x += width, y += width) {
     T const average =
         sum_over<T>(width, [x](std::size_t i, auto count) { return load(x + i, count); }) / static_cast<T>(width);
     // The second pass over a row that is in the first-level cache by now; E[x²] - E[x]² would cancel.
@@ -32,9 +59,12 @@ inline void layer_norm(std::size_t rows, std::size_t width, T const* x, T const*
 }
 
 template <class T>
-inline void layer_norm_backward(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* mean,
-                                T const* rstd, T const* dy, T* dx, T* dgamma, T* dbeta) {
-  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
+inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
+                                T const* mean, T const* rstd, T const* dy, T* dx, T* dgamma, T* dbeta) {
+  x += first * width;
+  dy += first * width;
+  dx += first * width;
+  for (std::size_t row = first; row < last; ++row, x += width, dy += width, dx += width) {
     T const average = mean[row];
     T const inverse = rstd[row];
     lanes<T> sum{}, projection{};
@@ -58,8 +88,11 @@ inline void layer_norm_backward(std::size_t rows, std::size_t width, T const* x,
 }
 
 template <class T>
-inline void rms_norm(std::size_t rows, std::size_t width, T const* x, T const* gamma, T epsilon, T* y, T* rstd) {
-  for (std::size_t row = 0; row < rows; ++row, x += width, y += width) {
+inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma, T epsilon,
+                     T* y, T* rstd) {
+  x += first * width;
+  y += first * width;
+  for (std::size_t row = first; row < last; ++row, x += width, y += width) {
     T const squares = sum_over<T>(width, [x](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const value = load(x + i, count);
       return value * value;
@@ -73,9 +106,12 @@ inline void rms_norm(std::size_t rows, std::size_t width, T const* x, T const* g
 }
 
 template <class T>
-inline void rms_norm_backward(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* rstd,
-                              T const* dy, T* dx, T* dgamma) {
-  for (std::size_t row = 0; row < rows; ++row, x += width, dy += width, dx += width) {
+inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
+                              T const* rstd, T const* dy, T* dx, T* dgamma) {
+  x += first * width;
+  dy += first * width;
+  dx += first * width;
+  for (std::size_t row = first; row < last; ++row, x += width, dy += width, dx += width) {
     T const inverse = rstd[row];
     lanes<T> projection{};
     for_each_group<T>(width, [&](std::size_t i, auto count) {
@@ -95,33 +131,43 @@ inline void rms_norm_backward(std::size_t rows, std::size_t width, T const* x, T
 
 }  // namespace detail
 
-/// Normalisation of each row. Row sums have one order; gradients of the parameters accumulate in the order of the rows.
-/// `y` may be `x`, and `dx` may be `dy` or `x`.
+/// Normalisation of each row. Row sums have one order; gradients of the parameters are summed in blocks of rows, and
+/// over the blocks in order. Blocks are dealt to the threads of the rank. `y` may be `x`, and `dx` may be `dy` or `x`.
 struct norms {
   /// y[Rows,Width] = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon) with the biased variance; also
   /// mean[Rows] and rstd[Rows] for the backward pass. `beta` may be null. Ba et al., arXiv 1607.06450 §3.
   template <std::size_t Rows, std::size_t Width, class T>
   static void layer_norm(T const* x, T const* gamma, T const* beta, T epsilon, T* y, T* mean, T* rstd) {
-    detail::layer_norm(Rows, Width, x, gamma, beta, epsilon, y, mean, rstd);
+    detail::deal_rows(Rows, Width, detail::function_grain, [=](std::size_t first, std::size_t last) {
+      detail::layer_norm(first, last, Width, x, gamma, beta, epsilon, y, mean, rstd);
+    });
   }
 
   /// dx[Rows,Width]; dgamma[Width] += and, unless null, dbeta[Width] +=
   template <std::size_t Rows, std::size_t Width, class T>
   static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy, T* dx,
                                   T* dgamma, T* dbeta) {
-    detail::layer_norm_backward(Rows, Width, x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+    detail::sum_over_row_blocks(
+        Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, T* gamma_sums, T* beta_sums) {
+          detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, dx, gamma_sums, beta_sums);
+        });
   }
 
   /// y[Rows,Width] = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon). Zhang and Sennrich, arXiv 1910.07467 §4.
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm(T const* x, T const* gamma, T epsilon, T* y, T* rstd) {
-    detail::rms_norm(Rows, Width, x, gamma, epsilon, y, rstd);
+    detail::deal_rows(Rows, Width, detail::function_grain, [=](std::size_t first, std::size_t last) {
+      detail::rms_norm(first, last, Width, x, gamma, epsilon, y, rstd);
+    });
   }
 
   /// dx[Rows,Width]; dgamma[Width] +=
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy, T* dx, T* dgamma) {
-    detail::rms_norm_backward(Rows, Width, x, gamma, rstd, dy, dx, dgamma);
+    detail::sum_over_row_blocks(Rows, Width, dgamma, static_cast<T*>(nullptr),
+                                [=](std::size_t first, std::size_t last, T* sums, T*) {
+                                  detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, dx, sums);
+                                });
   }
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/elementary.hpp>
 #include <heddle/tensor/adamw_coefficients.hpp>
 
@@ -30,10 +31,22 @@ struct optimizers {
   /// Σ x² of x[n] in double, in an order that depends on n alone: a rank's part of the squared gradient norm.
   template <class T>
   static double sum_of_squares(T const* x, std::size_t n) {
-    return detail::sum_over<double>(n, [x](std::size_t i, auto count) {
-      auto const value = detail::load_widened(x + i, count);
-      return detail::lanes<double>(value * value);
+    // Blocks whose size depends on n alone, and their sums in order.
+    constexpr std::size_t least = 32768, most = 1024;
+    std::size_t const length = n <= least * most ? least : (n + most - 1) / most;
+    std::size_t const blocks = (n + length - 1) / length;
+    double part[most] = {};
+    detail::deal(blocks, [&](std::size_t block) {
+      T const* const from = x + block * length;
+      part[block] =
+          detail::sum_over<double>(block + 1 < blocks ? length : n - block * length, [from](std::size_t i, auto count) {
+            auto const value = detail::load_widened(from + i, count);
+            return detail::lanes<double>(value * value);
+          });
     });
+    double sum = 0;
+    for (std::size_t block = 0; block < blocks; ++block) sum += part[block];
+    return sum;
   }
 
   /// One AdamW step of w[n] with gradient g, first moment m, second moment v, in one pass (28 bytes a float parameter):
@@ -55,14 +68,17 @@ struct optimizers {
     T const step = static_cast<T>(coefficients.learning_rate / coefficients.bias_correction1);
     T const root = static_cast<T>(1 / std::sqrt(coefficients.bias_correction2));
     T const epsilon = static_cast<T>(coefficients.epsilon);
-    detail::for_each_group<T>(n, [=](std::size_t i, auto count) {
-      lanes<T> const gradient = load(g + i, count) * scale;
-      lanes<T> const first = beta1 * load(m + i, count) + rest1 * gradient;
-      lanes<T> const second = beta2 * load(v + i, count) + rest2 * gradient * gradient;
-      lanes<T> const divisor = detail::square_root<T>(second) * root + epsilon;
-      store<T>(m + i, first, count);
-      store<T>(v + i, second, count);
-      store<T>(w + i, keep * load(w + i, count) - step * first / divisor, count);
+    detail::deal_ranges(n, 8192, [=](std::size_t begin, std::size_t end) {
+      detail::for_each_group<T>(end - begin, [=](std::size_t at, auto count) {
+        std::size_t const i = begin + at;
+        lanes<T> const gradient = load(g + i, count) * scale;
+        lanes<T> const first = beta1 * load(m + i, count) + rest1 * gradient;
+        lanes<T> const second = beta2 * load(v + i, count) + rest2 * gradient * gradient;
+        lanes<T> const divisor = detail::square_root<T>(second) * root + epsilon;
+        store<T>(m + i, first, count);
+        store<T>(v + i, second, count);
+        store<T>(w + i, keep * load(w + i, count) - step * first / divisor, count);
+      });
     });
   }
 };

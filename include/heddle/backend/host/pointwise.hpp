@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/elementary.hpp>
 #include <heddle/tensor/activation_kind.hpp>
 
@@ -10,10 +11,23 @@ namespace heddle::host {
 
 namespace detail {
 
+/// Elements that are worth another thread: of a sum, which memory bounds, and of a function, some nanoseconds each.
+inline constexpr std::size_t sum_grain = 16384, function_grain = 4096;
+
 /// out[i] = f(in[i]…) for all i, in one pass; `out` may be any of the inputs.
 template <class T, class F, class... In>
 inline void map(std::size_t n, T* out, F f, In const*... in) {
   for_each_group<T>(n, [&](std::size_t i, auto count) { store<T>(out + i, f(load(in + i, count)...), count); });
+}
+/// The same, dealt to the threads of the rank.
+template <class T, class F, class... In>
+inline void map_dealt(std::size_t grain, std::size_t n, T* out, F f, In const*... in) {
+  deal_ranges(n, grain, [&](std::size_t begin, std::size_t end) { map(end - begin, out + begin, f, (in + begin)...); });
+}
+/// f(first, last) for pieces of `rows` rows, each worth `cost` elements.
+template <class F>
+inline void deal_rows(std::size_t rows, std::size_t cost, std::size_t grain, F const& f) {
+  deal_ranges(rows, cost >= grain ? 1 : grain / (cost == 0 ? 1 : cost), f);
 }
 
 /// y = act(x) and slope = act'(x); what is not used is removed by the compiler.
@@ -52,32 +66,41 @@ inline void add_to(std::size_t n, T const* x, T* out) {
 
 template <class T>
 inline void add_bias(std::size_t rows, std::size_t width, T const* bias, T* x) {
-  for (std::size_t row = 0; row < rows; ++row) add_to(width, bias, x + row * width);
+  deal_rows(rows, width, sum_grain, [=](std::size_t row, std::size_t last) {
+    for (; row < last; ++row) add_to(width, bias, x + row * width);
+  });
 }
 
-/// Column sums, rows in order: a block of columns is summed in registers down all rows.
+/// Sums of the columns `column`..`last - 1`, rows in order: a block of columns is summed in registers down all rows.
 template <class T>
-inline void bias_gradient(std::size_t rows, std::size_t width, T const* dy, T* db) {
+inline void column_sums(std::size_t rows, std::size_t width, T const* dy, T* db, std::size_t column, std::size_t last) {
   constexpr std::size_t w = lane_count_v<T>;
-  std::size_t column = 0;
-  for (; column + 8 * w <= width; column += 8 * w) {
+  for (; column + 8 * w <= last; column += 8 * w) {
     lanes<T> sum[8];
     for (std::size_t j = 0; j < 8; ++j) sum[j] = load(db + column + j * w, whole<T>{});
     for (std::size_t row = 0; row < rows; ++row)
       for (std::size_t j = 0; j < 8; ++j) sum[j] += load(dy + row * width + column + j * w, whole<T>{});
     for (std::size_t j = 0; j < 8; ++j) store<T>(db + column + j * w, sum[j]);
   }
-  for_each_group<T>(width - column, [&](std::size_t i, auto count) {
+  for_each_group<T>(last - column, [&](std::size_t i, auto count) {
     lanes<T> sum = load(db + column + i, count);
     for (std::size_t row = 0; row < rows; ++row) sum += load(dy + row * width + column + i, count);
     store<T>(db + column + i, sum, count);
   });
 }
+template <class T>
+inline void bias_gradient(std::size_t rows, std::size_t width, T const* dy, T* db) {
+  // Whole cache lines of each row, and enough of them.
+  constexpr std::size_t block = 8 * lane_count_v<T>;
+  std::size_t const wanted = sum_grain / (rows == 0 ? 1 : rows);
+  deal_ranges(width, wanted < block ? block : wanted / block * block,
+              [=](std::size_t first, std::size_t last) { column_sums(rows, width, dy, db, first, last); });
+}
 
 template <class T, activation_kind Kind>
 inline void activation(std::size_t n, T const* x, T* y) {
-  map(
-      n, y,
+  map_dealt(
+      function_grain, n, y,
       [](lanes<T> const& a) -> lanes<T> {
         lanes<T> value, slope;
         activate<T, Kind>(a, value, slope);
@@ -88,8 +111,8 @@ inline void activation(std::size_t n, T const* x, T* y) {
 
 template <class T, activation_kind Kind>
 inline void activation_backward(std::size_t n, T const* x, T const* dy, T* dx) {
-  map(
-      n, dx,
+  map_dealt(
+      function_grain, n, dx,
       [](lanes<T> const& a, lanes<T> const& d) -> lanes<T> {
         lanes<T> value, slope;
         activate<T, Kind>(a, value, slope);
@@ -100,70 +123,90 @@ inline void activation_backward(std::size_t n, T const* x, T const* dy, T* dx) {
 
 template <class T, activation_kind Kind>
 inline void gated(std::size_t rows, std::size_t width, T const* x, T* y) {
-  for (std::size_t row = 0; row < rows; ++row)
-    map(
-        width, y + row * width,
-        [](lanes<T> const& gate, lanes<T> const& up) -> lanes<T> {
-          lanes<T> value, slope;
-          activate<T, Kind>(gate, value, slope);
-          return value * up;
-        },
-        x + 2 * row * width, x + (2 * row + 1) * width);
+  deal_rows(rows, width, function_grain, [=](std::size_t row, std::size_t last) {
+    for (; row < last; ++row)
+      map(
+          width, y + row * width,
+          [](lanes<T> const& gate, lanes<T> const& up) -> lanes<T> {
+            lanes<T> value, slope;
+            activate<T, Kind>(gate, value, slope);
+            return value * up;
+          },
+          x + 2 * row * width, x + (2 * row + 1) * width);
+  });
 }
 
 template <class T, activation_kind Kind>
 inline void gated_backward(std::size_t rows, std::size_t width, T const* x, T const* dy, T* dx) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    T const *const gate = x + 2 * row * width, *const up = gate + width;
-    T *const dgate = dx + 2 * row * width, *const dup = dgate + width;
-    for_each_group<T>(width, [&](std::size_t i, auto count) {
-      lanes<T> const d = load(dy + row * width + i, count);
-      lanes<T> const factor = load(up + i, count);
-      lanes<T> value, slope;
-      activate<T, Kind>(load(gate + i, count), value, slope);
-      store<T>(dgate + i, d * factor * slope, count);
-      store<T>(dup + i, d * value, count);
-    });
-  }
+  deal_rows(rows, width, function_grain, [=](std::size_t row, std::size_t last) {
+    for (; row < last; ++row) {
+      T const *const gate = x + 2 * row * width, *const up = gate + width;
+      T *const dgate = dx + 2 * row * width, *const dup = dgate + width;
+      for_each_group<T>(width, [&](std::size_t i, auto count) {
+        lanes<T> const d = load(dy + row * width + i, count);
+        lanes<T> const factor = load(up + i, count);
+        lanes<T> value, slope;
+        activate<T, Kind>(load(gate + i, count), value, slope);
+        store<T>(dgate + i, d * factor * slope, count);
+        store<T>(dup + i, d * value, count);
+      });
+    }
+  });
 }
 
 }  // namespace detail
 
-/// Element-by-element primitives: one pass each, no scratch. An output may be the same array as an input of the same
-/// shape; other overlaps are not allowed.
+/// Element-by-element primitives: one pass each, no scratch, dealt to the threads of the rank. An output may be the
+/// same array as an input of the same shape; other overlaps are not allowed.
 struct pointwise {
   /// out[N] = x + y
   template <std::size_t N, class T>
   static void add(T const* x, T const* y, T* out) {
     using detail::lanes;
-    detail::map(
-        N, out, [](lanes<T> const& a, lanes<T> const& b) -> lanes<T> { return a + b; }, x, y);
+    detail::map_dealt(
+        detail::sum_grain, N, out, [](lanes<T> const& a, lanes<T> const& b) -> lanes<T> { return a + b; }, x, y);
   }
 
   /// out[N] += x
   template <std::size_t N, class T>
   static void add_to(T const* x, T* out) {
-    detail::add_to(N, x, out);
+    detail::deal_ranges(N, detail::sum_grain, [=](std::size_t begin, std::size_t end) {
+      detail::add_to(end - begin, x + begin, out + begin);
+    });
   }
 
   /// x[N] *= factor
   template <std::size_t N, class T>
   static void scale(T factor, T* x) {
     using detail::lanes;
-    detail::map(
-        N, x, [factor](lanes<T> const& a) -> lanes<T> { return a * factor; }, static_cast<T const*>(x));
+    detail::map_dealt(
+        detail::sum_grain, N, x, [factor](lanes<T> const& a) -> lanes<T> { return a * factor; },
+        static_cast<T const*>(x));
   }
 
   /// x[N] = value
   template <std::size_t N, class T>
   static void fill(T value, T* x) {
-    for (std::size_t i = 0; i < N; ++i) x[i] = value;
+    detail::deal_ranges(N, detail::sum_grain, [=](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) x[i] = value;
+    });
   }
 
   /// out[N] = x
   template <std::size_t N, class T>
   static void copy(T const* x, T* out) {
-    if constexpr (N > 0) std::memmove(out, x, N * sizeof(T));
+    if (x == out) return;
+    detail::deal_ranges(N, detail::sum_grain, [=](std::size_t begin, std::size_t end) {
+      std::memcpy(out + begin, x + begin, (end - begin) * sizeof(T));
+    });
+  }
+
+  /// x[n] = 0
+  template <class T>
+  static void clear(T* x, std::size_t n) {
+    detail::deal_ranges(n, 4 * detail::sum_grain, [=](std::size_t begin, std::size_t end) {
+      std::memset(static_cast<void*>(x + begin), 0, (end - begin) * sizeof(T));
+    });
   }
 
   /// x[Rows,Width] += bias[Width] in each row

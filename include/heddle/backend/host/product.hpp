@@ -1,44 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/eigen.hpp>
 
 #include <cstddef>
 #include <cstring>
-#include <memory>
-#include <new>
 
 namespace heddle::host {
 
 namespace detail {
 
-/// The packing buffers of the products of one thread. It grows to the largest product seen, so that a step allocates
-/// nothing once every product has run, and is freed with the thread.
-class packing_workspace {
- public:
-  static packing_workspace& of_this_thread() {
-    static thread_local packing_workspace instance;
-    return instance;
-  }
-
-  /// At least `bytes` bytes, aligned for any packet; the contents are lost when it grows.
-  [[nodiscard]] std::byte* get(std::size_t bytes) {
-    if (bytes > size_) {
-      memory_.reset();
-      size_ = 0;
-      memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
-      size_ = bytes;
-    }
-    return memory_.get();
-  }
-
- private:
-  static constexpr std::align_val_t alignment{128};
-  struct free {
-    void operator()(std::byte* memory) const noexcept { ::operator delete(memory, alignment); }
-  };
-  std::unique_ptr<std::byte, free> memory_;
-  std::size_t size_ = 0;
+/// How a product c[m,n] of depth k is cut: into parts of `rows` × `columns`.
+struct product_parts {
+  std::size_t rows, columns;
 };
+
+/// Columns are cut into panels of at most 2048, because Eigen would pack all of a 50257-column operand at once (38 MB
+/// at depth 192), and because a panel of c stays in cache between its zeroing and its first accumulation. The rest is
+/// for threads: halves of the longer side, until a part is some 100 µs of work, or there are many parts. Both operands
+/// of a part are packed anew, so its sides have bounds, which lie where one thread loses less than a tenth.
+constexpr product_parts cut_product(std::size_t m, std::size_t n, std::size_t k) {
+  constexpr std::size_t panel = 2048, enough = std::size_t{1} << 22, plenty = std::size_t{1} << 27, parts_enough = 8;
+  auto const up = [](std::size_t value, std::size_t step) { return (value + step - 1) / step * step; };
+  product_parts part{m, n};
+  if (n > panel) part.columns = up((n + (n + panel - 1) / panel - 1) / ((n + panel - 1) / panel), 48);
+  std::size_t parts = n == 0 ? 1 : (n + part.columns - 1) / part.columns;
+  for (;;) {
+    std::size_t const work = part.rows * part.columns * k;
+    if (work <= enough || (work <= plenty && parts >= parts_enough)) return part;
+    bool const rows = part.rows >= (parts < 2 ? 128 : parts < 4 ? 192 : 384), columns = part.columns >= 384;
+    if (!rows && !columns) return part;
+    // Multiples of what Eigen computes at once: four rows, and three vectors of columns.
+    if (rows && (part.rows >= part.columns || !columns))
+      part.rows = up(part.rows / 2, 4);
+    else
+      part.columns = up(part.columns / 2, 48);
+    parts *= 2;
+  }
+}
 
 /// Eigen's blocking parameters for a row-major c[m,n], with our packing buffers. Eigen computes cᵀ = op(b)ᵀ·op(a)ᵀ
 /// column-major, so its rows are our columns.
@@ -49,15 +48,18 @@ struct product_blocking : Eigen::internal::level3_blocking<T, T> {
     this->m_nc = m;
     this->m_kc = k;
     Eigen::internal::computeProductBlockingSizes<T, T, 1>(this->m_kc, this->m_mc, this->m_nc);
-    std::size_t const columns = rounded(static_cast<std::size_t>(this->m_kc * this->m_mc) * sizeof(T));
-    std::size_t const rows = rounded(static_cast<std::size_t>(this->m_kc * this->m_nc) * sizeof(T));
-    std::byte* const memory = packing_workspace::of_this_thread().get(columns + rows);
+  }
+  [[nodiscard]] std::size_t bytes() const { return first_bytes() + rounded(this->m_kc * this->m_nc); }
+  void pack_into(std::byte* memory) {
     this->m_blockA = reinterpret_cast<T*>(memory);
-    this->m_blockB = reinterpret_cast<T*>(memory + columns);
+    this->m_blockB = reinterpret_cast<T*>(memory + first_bytes());
   }
 
  private:
-  static constexpr std::size_t rounded(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
+  [[nodiscard]] std::size_t first_bytes() const { return rounded(this->m_kc * this->m_mc); }
+  static std::size_t rounded(Eigen::Index elements) {
+    return (static_cast<std::size_t>(elements) * sizeof(T) + 127) / 128 * 128;
+  }
 };
 
 /// One instance per element type and layout, whatever the shapes. Eigen's products with compile-time sizes, which cost
@@ -67,46 +69,59 @@ struct product_blocking : Eigen::internal::level3_blocking<T, T> {
 /// blocking.
 ///
 /// Eigen's blocked kernel is called below its expression layer: it is sequential there even if the user compiles with
-/// OpenMP, takes our packing buffers, and needs no evaluators. Columns are cut into panels, because Eigen would pack
-/// all of a 50257-column operand at once (38 MB at depth 192), and because a panel of c stays in cache between its
-/// zeroing and its first accumulation.
+/// OpenMP, takes our packing buffers, and needs no evaluators.
 template <class T, bool TransposeA, bool TransposeB>
-[[gnu::noinline]] inline void product_in_panels(std::size_t m, std::size_t n, std::size_t k, T const* a, T const* b,
-                                                T* c, bool accumulate) {
+[[gnu::noinline]] inline void product_in_parts(std::size_t m, std::size_t n, std::size_t k, T const* a, T const* b,
+                                               T* c, bool accumulate) {
   using kernel =
       Eigen::internal::general_matrix_matrix_product<Eigen::Index, T, TransposeA ? Eigen::ColMajor : Eigen::RowMajor,
                                                      false, T, TransposeB ? Eigen::ColMajor : Eigen::RowMajor, false,
                                                      Eigen::RowMajor, 1>;
-  constexpr std::size_t panel = 2048;
+  if (m == 0 || n == 0) return;
   auto const index = [](std::size_t value) { return static_cast<Eigen::Index>(value); };
-  for (std::size_t begin = 0; begin < n; begin += panel) {
-    std::size_t const width = n - begin < panel ? n - begin : panel;
+  product_parts const part = cut_product(m, n, k);
+  std::size_t const down = (m + part.rows - 1) / part.rows, across = (n + part.columns - 1) / part.columns;
+  // Of the largest part: a shorter one, at an edge, needs no more.
+  std::size_t bytes = 0;
+  if (k > 0)
+    for (std::size_t const height : {part.rows, m - (down - 1) * part.rows})
+      for (std::size_t const width : {part.columns, n - (across - 1) * part.columns}) {
+        std::size_t const needed = product_blocking<T>(index(height), index(width), index(k)).bytes();
+        if (needed > bytes) bytes = needed;
+      }
+  deal(down * across, bytes, nullptr, [&](std::size_t which, std::byte* memory) {
+    std::size_t const row = which / across * part.rows, column = which % across * part.columns;
+    std::size_t const height = m - row < part.rows ? m - row : part.rows;
+    std::size_t const width = n - column < part.columns ? n - column : part.columns;
+    T* const out = c + row * n + column;
     if (!accumulate)
-      for (std::size_t row = 0; row < m; ++row) std::memset(c + row * n + begin, 0, width * sizeof(T));
-    if (m == 0 || k == 0) continue;
-    product_blocking<T> blocking(index(m), index(width), index(k));
-    kernel::run(index(m), index(width), index(k), a, index(TransposeA ? m : k), b + (TransposeB ? begin * k : begin),
-                index(TransposeB ? k : n), c + begin, 1, index(n), T(1), blocking);
-  }
+      for (std::size_t i = 0; i < height; ++i) std::memset(out + i * n, 0, width * sizeof(T));
+    if (k == 0) return;
+    product_blocking<T> blocking(index(height), index(width), index(k));
+    blocking.pack_into(memory);
+    kernel::run(index(height), index(width), index(k), a + (TransposeA ? row : row * k), index(TransposeA ? m : k),
+                b + (TransposeB ? column * k : column), index(TransposeB ? k : n), out, 1, index(n), T(1), blocking);
+  });
 }
 
 }  // namespace detail
 
 /// Matrix products, row-major and contiguous. `TransposeA`: `a` is stored [K,M]; `TransposeB`: `b` is stored [N,K].
-/// Single-threaded: a rank is a thread. The order of the sums is fixed by the shapes and the machine's caches. `c` must
-/// not overlap the operands. Scratch memory is kept per thread; a second call of the same shape allocates nothing.
-/// The blocking is Goto and van de Geijn's, "Anatomy of high-performance matrix multiplication" (2008), from Eigen.
+/// Dealt in parts to the threads of the rank (`thread_team`), each part sequential. The order of the sums is fixed by
+/// the shapes and the machine's caches. `c` must not overlap the operands. Scratch memory is kept per thread; a second
+/// call of the same shape allocates nothing. The blocking is Goto and van de Geijn's, "Anatomy of high-performance
+/// matrix multiplication" (2008), from Eigen.
 struct products {
   /// c[M,N] = op(a)[M,K]·op(b)[K,N]
   template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB, class T>
   static void product(T const* a, T const* b, T* c) {
-    detail::product_in_panels<T, TransposeA, TransposeB>(M, N, K, a, b, c, false);
+    detail::product_in_parts<T, TransposeA, TransposeB>(M, N, K, a, b, c, false);
   }
 
   /// c[M,N] += op(a)[M,K]·op(b)[K,N]
   template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB, class T>
   static void product_accumulate(T const* a, T const* b, T* c) {
-    detail::product_in_panels<T, TransposeA, TransposeB>(M, N, K, a, b, c, true);
+    detail::product_in_parts<T, TransposeA, TransposeB>(M, N, K, a, b, c, true);
   }
 };
 

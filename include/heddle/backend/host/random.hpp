@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/random_words.hpp>
 #include <heddle/error.hpp>
 #include <heddle/tensor/index_map.hpp>
@@ -19,11 +20,11 @@ namespace detail {
 /// Elements handled at a time: their words stay in the first-level cache.
 inline constexpr std::size_t random_chunk = 512;
 
-/// Calls `use(local_begin, count, words…)` for pieces of the real elements of `map`, in local order, with `Draws`
-/// pointers to `count` words each, the words of those elements. Rows that follow each other here and in the global
-/// tensor are one run, so a short innermost dimension costs nothing.
+/// Calls `use(local_begin, count, words…)` for pieces of the real elements `begin`..`end - 1` of `map`, with `Draws`
+/// pointers to `count` words each, the words of those elements.
 template <std::size_t Draws, class Use>
-void for_each_drawn(index_map const& map, random_stream const& stream, Use use) {
+void for_each_drawn_of(std::size_t begin, std::size_t end, index_map const& map, random_stream const& stream,
+                       Use const& use) {
   static_assert(Draws == 1 || Draws == 2, "for_each_drawn<Draws>: 'Draws' must be 1 or 2");
   std::uint32_t words[Draws][random_chunk + 8];
   std::uint64_t const step = map.rank == 0 ? 1 : map.stride[map.rank - 1];
@@ -48,19 +49,44 @@ void for_each_drawn(index_map const& map, random_stream const& stream, Use use) 
       global += n * step;
     }
   };
-  std::size_t local_begin = 0, length = 0;
-  std::uint64_t global_begin = 0;
   for_each_run(map, [&](std::size_t local, std::size_t count, std::uint64_t global) {
-    if (length > 0 && step == 1 && local == local_begin + length && global == global_begin + length) {
-      length += count;
-      return;
+    if (local >= end || local + count <= begin) return;
+    if (local < begin) {
+      global += (begin - local) * step;
+      count -= begin - local;
+      local = begin;
     }
-    draw_run(local_begin, length, global_begin);
-    local_begin = local;
-    length = count;
-    global_begin = global;
+    if (count > end - local) count = end - local;
+    draw_run(local, count, global);
   });
-  draw_run(local_begin, length, global_begin);
+}
+
+/// The same elements with as few dimensions as say so: what stands side by side here and in the global tensor is one
+/// run.
+inline index_map merged(index_map const& map) {
+  index_map out = map;
+  out.rank = 0;
+  for (std::size_t k = 0; k < map.rank; ++k) {
+    if (out.rank > 0 && map.valid[k] == map.extent[k] && out.stride[out.rank - 1] == map.extent[k] * map.stride[k]) {
+      out.extent[out.rank - 1] *= map.extent[k];
+      out.valid[out.rank - 1] *= map.extent[k];
+      out.stride[out.rank - 1] = map.stride[k];
+      continue;
+    }
+    out.extent[out.rank] = map.extent[k];
+    out.valid[out.rank] = map.valid[k];
+    out.stride[out.rank++] = map.stride[k];
+  }
+  return out;
+}
+
+/// The same for all of them, dealt to the threads of the rank.
+template <std::size_t Draws, class Use>
+void for_each_drawn(index_map const& map, random_stream const& stream, Use const& use) {
+  index_map const runs = merged(map);
+  std::size_t const n = map.size(), parts = 16;
+  deal_ranges(n, n < 8 * random_chunk * parts ? 8 * random_chunk : n / parts,
+              [&](std::size_t begin, std::size_t end) { for_each_drawn_of<Draws>(begin, end, runs, stream, use); });
 }
 
 inline bool has_padding(index_map const& map) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/lanes.hpp>
 
 namespace heddle::host {
@@ -75,13 +76,17 @@ struct rotary_positions {
             class T>
   static void rotate(T* qkv, T const* cosine, T const* sine, T sign) {
     constexpr std::size_t half = detail::rotary_shape<HeadDim>::half;
-    for (std::size_t b = 0; b < Batch; ++b)
-      for (std::size_t s = 0; s < Sequence; ++s)
+    constexpr std::size_t width = KvHeads * (Group + 2) * HeadDim, grain = 16384 / width == 0 ? 1 : 16384 / width;
+    detail::deal_ranges(Batch * Sequence, grain, [=](std::size_t row, std::size_t last) {
+      for (; row < last; ++row) {
+        std::size_t const s = row % Sequence;
         for (std::size_t h = 0; h < KvHeads; ++h) {
-          T* const heads = qkv + ((b * Sequence + s) * KvHeads + h) * (Group + 2) * HeadDim;
+          T* const heads = qkv + (row * KvHeads + h) * (Group + 2) * HeadDim;
           for (std::size_t slot = 0; slot <= Group; ++slot)
             detail::rotate_row<HeadDim>(heads + slot * HeadDim, cosine + s * half, sine + s * half, sign);
         }
+      }
+    });
   }
 };
 
