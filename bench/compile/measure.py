@@ -4,15 +4,14 @@
 
   measure.py [--gcc g++] [--clang clang++]
 
-Seconds are processor time of one `-O2` compilation with optimization for this machine, the least of three; memory is the
-compiler's peak; instantiations are clang's count. tests/compile compares the last with the table.
+Seconds are processor time of one `-O2` compilation for this machine; memory is the compiler's peak; instantiations are
+clang's count. tests/compile compares the last with the table.
 """
 import argparse
 import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -35,18 +34,19 @@ PROGRAMS = {
 GATE = "3D, 2 x 2 x 2, ZeRO-3"
 
 
+PROBE = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
 def cost(command):
-    """Seconds of processor time and peak MiB of a command, by the shell's own clock."""
-    best = None
-    for _ in range(3):
-        run = subprocess.run(["bash", "-c", "TIMEFORMAT='%U %S'; time " + shlex.join(command)], capture_output=True, text=True,
-                             check=True)
-        user, system = run.stderr.split()[-2:]
-        best = min(best or 1e9, float(user) + float(system))
-    probe = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); " \
-            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    kib = int(subprocess.run([sys.executable, "-c", probe, *command], capture_output=True, text=True, check=True).stdout)
-    return round(best, 1), kib // 1024
+    """Seconds of processor time and peak MiB of a command."""
+    run = subprocess.run([sys.executable, "-c", PROBE, *command], capture_output=True, text=True, check=True)
+    seconds, kib = run.stdout.split()
+    return round(float(seconds), 1), int(kib) // 1024
 
 
 def main():
