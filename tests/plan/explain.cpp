@@ -28,8 +28,8 @@ struct split
                          hd::shard<hd::batch, hd::dp>, hd::shard<hd::sequence, hd::cp>>,
                hd::accumulate<2>, hd::zero<3>, hd::reduce_gradients<hd::per_micro_batch>> {};
 
-using R1 = hd::resolved<gpt, pipelined, sizes_only>;
-using R2 = hd::resolved<small_llama, split, sizes_only>;
+using piped = hd::resolved<gpt, pipelined, sizes_only>;
+using halved = hd::resolved<small_llama, split, sizes_only>;
 
 /// Facts, classes and reasons against the ledger's constants, rank by rank.
 template <class R>
@@ -80,9 +80,9 @@ std::string why(hd::plan_facts const& f, std::string const& where, hd::step_phas
 }  // namespace
 
 TEST_CASE("a pipeline's facts are its constants, and its reasons Megatron's") {
-  hd::plan_facts const f = hd::facts_of_plan<R1>();
+  hd::plan_facts const f = hd::facts_of_plan<piped>();
   REQUIRE(f.stage.size() == 3);
-  check_against_constants<R1>(f);
+  check_against_constants<piped>(f);
   using phase = hd::step_phase;
   using operation = hd::comm::operation;
   // The row-parallel linear and its dual, arXiv 2205.05198 §4.2.2.
@@ -107,9 +107,9 @@ TEST_CASE("a pipeline's facts are its constants, and its reasons Megatron's") {
 }
 
 TEST_CASE("parameters, gradients and sequences that rest split") {
-  hd::plan_facts const f = hd::facts_of_plan<R2>();
+  hd::plan_facts const f = hd::facts_of_plan<halved>();
   REQUIRE(f.stage.size() == 1);
-  check_against_constants<R2>(f);
+  check_against_constants<halved>(f);
   using phase = hd::step_phase;
   using operation = hd::comm::operation;
   CHECK(why(f, "h.attn", phase::forward, "the input", operation::all_gather) ==

@@ -325,8 +325,8 @@ class explained_stage {
         add("the number of targets", 1, 1,
             say_.between_ops("the targets", plan_.tokens, reason::without_first(plan_.tokens), a) +
                 ": the mean is over all of them");
-      add("the squared gradient norm and the loss", 1, step_scalars,
-          "both are sums over all ranks, and every rank needs them");
+      add("the squared gradient norm, the loss, and whether ranks were given the same", 1, step_scalars,
+          "they are sums over all ranks, and every rank needs them");
     }
   }
 

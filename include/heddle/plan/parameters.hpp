@@ -114,56 +114,51 @@ struct stage_parameters {
       if (u.compute.is_split(a) && u.compute.axis[a].dim == u.dims.dim[0].name) l.axis[a] = u.compute.axis[a];
     return l;
   }
-  /// A use as if it were the only one of its parameter. Each path is a constant expression of its own: compilers bound
-  /// the work of each, and with four axes pending a search takes a good part of it.
+  /// A use as if it were the only one of its parameter. Each path is a constant expression of its own, since compilers
+  /// bound the work of each; and a local one, of which nothing reaches the program.
   template <std::size_t Use>
-  struct entry_of_use {
-    static constexpr mesh_value mesh = R::mesh::value;
-    static constexpr parameter_use const& use = stage::uses[Use];
-    static constexpr dimension_list dims = copy_dims(use.dims, use.stacked);
-    static constexpr layout compute = restrict_to(use.compute, dims);
-    static constexpr layout gradient = restrict_to(use.gradient, dims);
-    static constexpr rest_layouts rest = R::plan::rest_policy::of(mesh, dims, compute);
-    static constexpr redistribution gather = find_redistribution(mesh, dims, rest.parameter, compute);
-    static constexpr redistribution reduction = find_redistribution(mesh, dims, gradient, rest.gradient);
-    static constexpr redistribution to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
-    static constexpr redistribution gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
-    static constexpr redistribution from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
-
-    static constexpr parameter_entry value = [] {
-      parameter_entry e{};
-      e.name = use.name;
-      e.id = identity(use);
-      e.dims = use.dims;
-      e.init = use.init;
-      e.decays = use.decays;
-      e.stacked = use.stacked;
-      e.tied = use.tie != 0;
-      e.rest = with_layers(use, rest.parameter);
-      e.compute = use.compute;
-      e.gradient = use.gradient;
-      e.gradient_rest = with_layers(use, rest.gradient);
-      e.state_rest = with_layers(use, rest.state);
-      e.gather = gather;
-      e.reduction = reduction;
-      e.to_state = to_state;
-      e.gradient_to_state = gradient_to_state;
-      e.from_state = from_state;
-      e.copies = use.stacked ? local_extents(mesh, use.dims, use.compute)[0] : 1;
-      e.last_use = Use;
-      e.reduces_in_place = !reduces_at_once && rest.gradient == cotangent(gradient);
-      e.size = e.copies * gather.from_size;
-      e.reduced_size = e.copies * reduction.to_size;
-      e.state_size = e.copies * to_state.to_size;
-      return e;
-    }();
-  };
-  template <std::size_t... Use>
-  static constexpr std::array<parameter_entry, use_count> all_entries(std::index_sequence<Use...>) {
-    return {entry_of_use<Use>::value...};
+  static consteval parameter_entry entry_of_use() {
+    constexpr mesh_value mesh = R::mesh::value;
+    constexpr parameter_use use = stage::uses[Use];
+    constexpr dimension_list dims = copy_dims(use.dims, use.stacked);
+    constexpr layout compute = restrict_to(use.compute, dims);
+    constexpr layout gradient = restrict_to(use.gradient, dims);
+    constexpr rest_layouts rest = R::plan::rest_policy::of(mesh, dims, compute);
+    constexpr redistribution gather = find_redistribution(mesh, dims, rest.parameter, compute);
+    constexpr redistribution reduction = find_redistribution(mesh, dims, gradient, rest.gradient);
+    constexpr redistribution to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
+    constexpr redistribution gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
+    constexpr redistribution from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
+    parameter_entry e{};
+    e.name = use.name;
+    e.id = identity(use);
+    e.dims = use.dims;
+    e.init = use.init;
+    e.decays = use.decays;
+    e.stacked = use.stacked;
+    e.tied = use.tie != 0;
+    e.rest = with_layers(use, rest.parameter);
+    e.compute = use.compute;
+    e.gradient = use.gradient;
+    e.gradient_rest = with_layers(use, rest.gradient);
+    e.state_rest = with_layers(use, rest.state);
+    e.gather = gather;
+    e.reduction = reduction;
+    e.to_state = to_state;
+    e.gradient_to_state = gradient_to_state;
+    e.from_state = from_state;
+    e.copies = use.stacked ? local_extents(mesh, use.dims, use.compute)[0] : 1;
+    e.last_use = Use;
+    e.reduces_in_place = !reduces_at_once && rest.gradient == cotangent(gradient);
+    e.size = e.copies * gather.from_size;
+    e.reduced_size = e.copies * reduction.to_size;
+    e.state_size = e.copies * to_state.to_size;
+    return e;
   }
-  static constexpr std::array<parameter_entry, use_count> of_its_own =
-      all_entries(std::make_index_sequence<use_count>{});
+  template <std::size_t... Use>
+  static consteval std::array<parameter_entry, use_count> all_entries(std::index_sequence<Use...>) {
+    return {entry_of_use<Use>()...};
+  }
 
   struct table {
     std::array<parameter_entry, use_count> entry{};
@@ -174,8 +169,9 @@ struct stage_parameters {
     std::size_t repeated = use_count;  ///< the first use whose name is taken
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
-  static constexpr table build() {
+  static consteval table build() {
     table t{};
+    std::array<parameter_entry, use_count> const of_its_own = all_entries(std::make_index_sequence<use_count>{});
     for (std::size_t k = 0; k < use_count; ++k) {
       parameter_use const& u = stage::uses[k];
       std::size_t n = 0;
