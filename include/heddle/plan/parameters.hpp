@@ -117,7 +117,7 @@ struct stage_parameters {
   /// A use as if it were the only one of its parameter. Each path is a constant expression of its own, since compilers
   /// bound the work of each; and a local one, of which nothing reaches the program.
   template <std::size_t Use>
-  static consteval parameter_entry entry_of_use() {
+  static constexpr parameter_entry entry_of_use() {
     constexpr mesh_value mesh = R::mesh::value;
     constexpr parameter_use use = stage::uses[Use];
     constexpr dimension_list dims = copy_dims(use.dims, use.stacked);
@@ -156,7 +156,7 @@ struct stage_parameters {
     return e;
   }
   template <std::size_t... Use>
-  static consteval std::array<parameter_entry, use_count> all_entries(std::index_sequence<Use...>) {
+  static constexpr std::array<parameter_entry, use_count> all_entries(std::index_sequence<Use...>) {
     return {entry_of_use<Use>()...};
   }
 
@@ -169,7 +169,7 @@ struct stage_parameters {
     std::size_t repeated = use_count;  ///< the first use whose name is taken
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
-  static consteval table build() {
+  static constexpr table build() {
     table t{};
     std::array<parameter_entry, use_count> const of_its_own = all_entries(std::make_index_sequence<use_count>{});
     for (std::size_t k = 0; k < use_count; ++k) {
