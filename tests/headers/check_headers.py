@@ -3,7 +3,7 @@
 """Checks that headers can be included by anyone, in any order, from any number of files (known-faults CT-1, CT-2, CT-3).
 
 check_headers.py alone INCLUDE -- COMPILER ARGUMENTS...    each header compiles as the only include of a file, and twice
-check_headers.py cuda INCLUDE -- NVCC ARGUMENTS...         the same of what a .cu file may include, by nvcc
+check_headers.py cuda INCLUDE -- NVCC ARGUMENTS...         the same of the folders that all .cu files include, by nvcc
 check_headers.py names INCLUDE                             no header uses a name that a system's or toolkit's macro takes
 check_headers.py link INCLUDE [NVCC] -- COMPILER ...       two files that include everything, in opposite orders, link
                                                            (with NVCC: two more through it), so nothing lacks `inline`
@@ -19,8 +19,8 @@ import tempfile
 
 from check_layers import blank
 
-# Folders whose headers a .cu file must be able to include.
-CUDA_FOLDERS = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "plan", "models")
+# Folders whose headers nvcc reads one by one; what includes them it reads together (`link`, and tests/nvcc).
+CUDA_FOLDERS = ("layout", "comm", "tensor", "nn")
 # Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
 # <rpcndr.h>: any of them may be on when a user's file reaches our headers.
 TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERFLOW HUGE linux unix small hyper
