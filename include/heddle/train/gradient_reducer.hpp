@@ -14,8 +14,8 @@
 namespace heddle {
 
 /// Sums gradients over the ranks that hold parts of them, into their rest layouts: in buckets that travel while
-/// backward goes on. `Target` says where the reduced gradient of an entry stands (`reduced(n)`), and whether it is
-/// added to what is there.
+/// backward goes on. What is reduced per micro-batch is added to what
+/// stands there; what is reduced once a step replaces it.
 template <class R, stage_kind Kind, class Communicator>
 class gradient_reducer {
   using parameters = stage_parameters<R, Kind>;
