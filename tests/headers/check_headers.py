@@ -3,10 +3,10 @@
 """Checks that headers can be included by anyone, in any order, from any number of files (known-faults CT-1, CT-2, CT-3).
 
 check_headers.py alone INCLUDE -- COMPILER ARGUMENTS...    each header compiles as the only include of a file, and twice
-check_headers.py cuda INCLUDE -- NVCC ARGUMENTS...         the same of the folders that all .cu files include, by nvcc
 check_headers.py names INCLUDE                             no header uses a name that a system's or toolkit's macro takes
 check_headers.py link INCLUDE [NVCC] -- COMPILER ...       two files that include everything, in opposite orders, link
-                                                           (with NVCC: two more through it), so nothing lacks `inline`
+                                                           (with NVCC: two more, of the folders that .cu files
+                                                           include), so nothing lacks `inline`
 check_headers.py uses FOLDER INCLUDE [NVCC] -- COMPILER .. two files that use what they include link, and come to the
                                                            same (with NVCC: two more, without and with relocatable
                                                            device code): FOLDER's part.cpp and part.cu
@@ -19,7 +19,7 @@ import tempfile
 
 from check_layers import blank
 
-# Folders whose headers nvcc reads one by one; what includes them it reads together (`link`, and tests/nvcc).
+# Folders whose headers .cu files include. That each includes what it needs is the same for every compiler.
 CUDA_FOLDERS = ("layout", "comm", "tensor", "nn")
 # Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
 # <rpcndr.h>: any of them may be on when a user's file reaches our headers.
@@ -53,20 +53,6 @@ def alone(include, command):
 
 def cuda_headers(include):
     return [name for name in headers(include) if name.split("/")[1] in CUDA_FOLDERS]
-
-
-def cuda(include, command):
-    red = []
-    with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "alone.cu"
-        for name in cuda_headers(include):
-            source.write_text(includes([name, name]))
-            # nvcc cannot stop after the syntax: the device's half alone is half the time, and has the same front end.
-            run = subprocess.run([*command, f"-I{include}", "-ptx", str(source), "-o", f"{folder}/alone.ptx"],
-                                 capture_output=True, text=True)
-            if run.returncode != 0:
-                red.append(f"<{name}> does not compile alone:\n{run.stdout}{run.stderr}")
-    return red
 
 
 def names(include):
@@ -138,7 +124,7 @@ def uses(parts, include, nvcc, command):
 def main(arguments):
     at = arguments.index("--") if "--" in arguments else len(arguments)
     kind, options, command = arguments[0] if arguments else "", arguments[1:at], arguments[at + 1:]
-    if kind not in ("alone", "cuda", "names", "link", "uses") or not options or (kind != "names") != bool(command):
+    if kind not in ("alone", "names", "link", "uses") or not options or (kind != "names") != bool(command):
         sys.exit(__doc__)
     parts = pathlib.Path(options.pop(0)).resolve() if kind == "uses" else None
     if not options:
@@ -148,8 +134,6 @@ def main(arguments):
         red = names(include)
     elif kind == "alone":
         red = alone(include, command)
-    elif kind == "cuda":
-        red = cuda(include, command)
     else:
         nvcc = options[1] if len(options) > 1 else None
         red = link(include, nvcc, command) if kind == "link" else uses(parts, include, nvcc, command)

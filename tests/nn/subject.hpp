@@ -69,7 +69,7 @@ class live_module_of final : public live_module {
  private:
   using input_type = std::conditional_t<reads_tokens, std::int32_t, double>;
   mesh_communicator<typename Plan::mesh, comm::thread_communicator> mesh_;
-  step_context<Plan, comm::thread_communicator> context_;
+  step_context<double, typename Plan::backend, comm::thread_communicator> context_;
 };
 
 /// `Module` under the rules on the mesh, for an input of the dimensions `Input`.

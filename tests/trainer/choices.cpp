@@ -132,10 +132,9 @@ TEST_CASE("weights start with the declared deviation, each parameter and each se
 }
 
 TEST_CASE("masks differ between seeds, steps, sites and layers, and are never those of the initial weights") {
-  using modules = module_plan<mesh<>, rules<>, double, padding<>, dims<dim<batch, 1>, dim<sequence, 1>>, host_backend>;
   comm::run_threads(1, [](comm::thread_communicator& world) {
     mesh_communicator<mesh<>, comm::thread_communicator> rank(world);
-    step_context<modules, comm::thread_communicator> context(rank, 1);
+    step_context<double, host_backend, comm::thread_communicator> context(rank, 1);
     std::vector<random_key> keys;
     for (std::uint64_t seed : {0U, 1U})
       for (std::uint64_t step : {0U, 1U}) {
@@ -184,7 +183,7 @@ TEST_CASE("rotary turns by the base that it is given, at global positions") {
   using here = placed<turned, modules, dims<dim<batch, 1>, positions, one_head, typename turned::qkv_dim, pairs>>;
   comm::run_threads(2, [](comm::thread_communicator& world) {
     mesh_communicator<two, comm::thread_communicator> rank(world);
-    step_context<modules, comm::thread_communicator> context(rank, 1);
+    step_context<double, host_backend, comm::thread_communicator> context(rank, 1);
     std::array<double, 2 * 3 * 4> x{};
     x[12 + 1] = 1;  // the query of the second position here: the first of its second pair
     std::array<double, here::forward_scratch + 1> scratch{};

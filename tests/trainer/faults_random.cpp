@@ -63,7 +63,7 @@ std::array<std::vector<float>, 4> masks() {
   std::array<std::vector<float>, 4> mask;
   comm::run_threads(4, [&](comm::thread_communicator& world) {
     mesh_communicator<two_by_two, comm::thread_communicator> rank(world);
-    step_context<modules, comm::thread_communicator> context(rank, 1);
+    step_context<float, host_backend, comm::thread_communicator> context(rank, 1);
     context.begin_step(17, 0, true);
     context.begin_micro_batch(0, nullptr);
     std::vector<float> const x(elements, 1);

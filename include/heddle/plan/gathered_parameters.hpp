@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/detail/array_view.hpp>
 #include <heddle/plan/parameters.hpp>
 
 namespace heddle {
@@ -11,28 +12,60 @@ namespace heddle {
 /// Units (nn/parameter_unit.hpp) are visited one after the other, and while one computes the next one's parameters
 /// arrive; so two neighbours stand side by side, and nothing else. Even visits begin at the front of the area and odd
 /// ones end at its back: the area is as large as the largest pair of neighbours.
+struct gathering_table {
+  detail::array_view<parameter_unit> units;
+  detail::array_view<std::size_t> value_offset;    ///< of each use, from the beginning of its unit
+  detail::array_view<std::size_t> scratch_offset;  ///< what bringing it needs, likewise
+  detail::array_view<std::size_t> size;            ///< elements of one copy of each unit
+  detail::array_view<std::size_t> first_visit;     ///< of each unit, and the number of visits
+  std::size_t elements = 0;                        ///< of the area; 0 where every parameter rests in its compute layout
+
+  [[nodiscard]] constexpr std::size_t visits() const { return first_visit[units.size()]; }
+  /// The unit whose first use is `use`.
+  [[nodiscard]] constexpr std::size_t unit_of(std::size_t use) const {
+    std::size_t u = 0;
+    while (u + 1 < units.size() && units[u + 1].first_use <= use) ++u;
+    return u;
+  }
+  /// The number of a unit's copy in order of forward.
+  [[nodiscard]] constexpr std::size_t visit_of(std::size_t unit, std::size_t copy) const {
+    return first_visit[unit] + copy;
+  }
+  /// The unit that visit `v` is to.
+  [[nodiscard]] constexpr std::size_t unit_at(std::size_t v) const {
+    std::size_t u = 0;
+    while (first_visit[u + 1] <= v) ++u;
+    return u;
+  }
+  /// Where the unit of visit `v` begins in the area.
+  [[nodiscard]] constexpr std::size_t offset_at(std::size_t v) const {
+    return v % 2 == 0 ? 0 : elements - size[unit_at(v)];
+  }
+};
+
+/// The same for a stage of a plan.
 template <class R, stage_kind Kind>
 struct gathered_parameters {
   using parameters = stage_parameters<R, Kind>;
-  static constexpr auto units = parameters::units;
-  static constexpr std::size_t unit_count = units.size();
-  static constexpr std::size_t use_count = parameters::use_count;
 
  private:
+  static constexpr std::size_t unit_count = parameters::units.size();
+  static constexpr std::size_t use_count = parameters::use_count;
   using element = typename R::element;
-  struct table {
-    std::array<std::size_t, use_count> value{};    ///< of each use, from the beginning of its unit
-    std::array<std::size_t, use_count> scratch{};  ///< what bringing it needs, likewise
-    std::array<std::size_t, unit_count> size{};    ///< of one copy of each unit
+  struct arrays {
+    std::array<std::size_t, use_count> value{};
+    std::array<std::size_t, use_count> scratch{};
+    std::array<std::size_t, unit_count> size{};
     std::array<std::size_t, unit_count + 1> first_visit{};
     std::size_t area = 0;
   };
-  static constexpr table build() {
-    table t{};
+  static constexpr arrays build() {
+    arrays t{};
     std::size_t before = 0;  // the size of the visit before
     for (std::size_t u = 0; u < unit_count; ++u) {
+      parameter_unit const& unit = parameters::units[u];
       std::size_t size = 0;
-      for (std::size_t k = units[u].first_use; k < units[u].first_use + units[u].uses; ++k) {
+      for (std::size_t k = unit.first_use; k < unit.first_use + unit.uses; ++k) {
         redistribution const& path = parameters::entry[parameters::of_use[k]].gather;
         if (path.empty()) continue;
         t.value[k] = size;
@@ -41,39 +74,20 @@ struct gathered_parameters {
         size += slot<element>(redistribution_scratch(R::mesh::value, path));
       }
       t.size[u] = size;
-      t.first_visit[u + 1] = t.first_visit[u] + units[u].copies;
+      t.first_visit[u + 1] = t.first_visit[u] + unit.copies;
       t.area = detail::larger(t.area, before + size);
-      if (units[u].copies > 1) t.area = detail::larger(t.area, 2 * size);
+      if (unit.copies > 1) t.area = detail::larger(t.area, 2 * size);
       before = size;
     }
     return t;
   }
-  static constexpr table built = build();
+  static constexpr arrays built = build();
 
  public:
-  /// Elements of the area; 0 where every parameter rests in its compute layout.
+  static constexpr gathering_table table = {{parameters::units.data(), unit_count},     {built.value.data(), use_count},
+                                            {built.scratch.data(), use_count},          {built.size.data(), unit_count},
+                                            {built.first_visit.data(), unit_count + 1}, built.area};
   static constexpr std::size_t elements = built.area;
-  static constexpr std::size_t visits = built.first_visit[unit_count];
-  /// Of each use, where its value, and the scratch for bringing it, stand from the beginning of its unit.
-  static constexpr std::array<std::size_t, use_count> value_offset = built.value;
-  static constexpr std::array<std::size_t, use_count> scratch_offset = built.scratch;
-
-  /// The unit whose first use is `use`.
-  static constexpr std::size_t unit_of(std::size_t use) {
-    std::size_t u = 0;
-    while (u + 1 < unit_count && units[u + 1].first_use <= use) ++u;
-    return u;
-  }
-  /// The number of a unit's copy in order of forward.
-  static constexpr std::size_t visit_of(std::size_t unit, std::size_t copy) { return built.first_visit[unit] + copy; }
-  /// The unit that visit `v` is to.
-  static constexpr std::size_t unit_at(std::size_t v) {
-    std::size_t u = 0;
-    while (built.first_visit[u + 1] <= v) ++u;
-    return u;
-  }
-  /// Where the unit of visit `v` begins in the area.
-  static constexpr std::size_t offset_at(std::size_t v) { return v % 2 == 0 ? 0 : built.area - built.size[unit_at(v)]; }
 };
 
 }  // namespace heddle

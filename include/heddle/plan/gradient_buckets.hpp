@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/bytes.hpp>
+#include <heddle/detail/array_view.hpp>
 #include <heddle/plan/parameters.hpp>
 #include <heddle/tensor/pack_shares.hpp>
 #include <heddle/tensor/traffic.hpp>
@@ -44,21 +45,31 @@ struct bucket_class {
   }
 };
 
+/// The buckets of a stage, as the code that fills them reads them.
+struct bucket_table {
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  detail::array_view<bucket_class> of;
+  detail::array_view<std::size_t> class_of;  ///< of each entry; none where it is not reduced in buckets
+  std::size_t elements = 0;                  ///< of the arena, whose end is for reductions that go alone
+  std::size_t alone_offset = 0;
+};
+
 /// The buckets of a stage: their classes, memory and traffic.
 template <class R, stage_kind Kind>
 struct gradient_buckets {
   using parameters = stage_parameters<R, Kind>;
   using element = typename R::element;
   static constexpr mesh_value mesh = R::mesh::value;
-  static constexpr std::size_t none = ~std::size_t{0};
 
  private:
+  static constexpr std::size_t none = bucket_table::none;
   static constexpr std::size_t use_count = parameters::use_count;
-  struct table {
+  struct arrays {
     std::array<bucket_class, use_count> of{};
     std::size_t count = 0;
-    std::array<std::size_t, use_count> class_of{};  ///< of each entry; none where it is not reduced in buckets
-    std::size_t alone = 0;                          ///< elements for the largest reduction that is not
+    std::array<std::size_t, use_count> class_of{};
+    std::size_t alone = 0;  ///< elements for the largest reduction that is not
     std::size_t elements = 0;
   };
   /// Reductions, and perhaps after them the gathers that undo their scatters.
@@ -78,8 +89,8 @@ struct gradient_buckets {
     }
     return path.count != 0 && (gathers == 0 || gathers == scatters);
   }
-  static constexpr table build() {
-    table t{};
+  static constexpr arrays build() {
+    arrays t{};
     for (std::size_t n = 0; n < parameters::count; ++n) {
       redistribution const& path = parameters::entry[n].reduction;
       t.class_of[n] = none;
@@ -122,21 +133,21 @@ struct gradient_buckets {
     t.elements += slot<element>(t.alone);
     return t;
   }
-  static constexpr void add(table& t, std::size_t n) {
+  static constexpr void add(arrays& t, std::size_t n) {
     if (t.class_of[n] != none)
       t.of[t.class_of[n]].total +=
           parameters::entry[n].copies * scattering_of(mesh, parameters::entry[n].reduction).size;
   }
   static constexpr std::size_t at_least_one(std::size_t n) { return n == 0 ? 1 : n; }
-  static constexpr table built = build();
+  static constexpr arrays built = build();
 
  public:
   static constexpr std::size_t count = built.count;
   static constexpr std::array<bucket_class, use_count> of = built.of;
   static constexpr std::array<std::size_t, use_count> class_of = built.class_of;
-  /// Elements of the arena. Its end is for reductions that go alone.
   static constexpr std::size_t elements = built.elements;
-  static constexpr std::size_t alone_offset = built.elements - slot<element>(built.alone);
+  static constexpr bucket_table table = {
+      {of.data(), count}, {class_of.data(), parameters::count}, elements, elements - slot<element>(built.alone)};
   /// Reductions in a step.
   static constexpr std::size_t passes = parameters::reduces_at_once ? R::plan::micro_batches : 1;
 

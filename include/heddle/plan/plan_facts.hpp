@@ -161,7 +161,7 @@ stage_facts facts_of_stage(std::size_t first, std::size_t last) {
   f.of_use.assign(parameters::of_use.begin(), parameters::of_use.end());
   for (std::size_t n = 0; n < parameters::count; ++n) {
     f.shared.push_back(shared_parameters<R>::template is_shared<Kind>(n));
-    f.bucket_of.push_back(buckets::class_of[n] == buckets::none ? buckets::count : buckets::class_of[n]);
+    f.bucket_of.push_back(buckets::class_of[n] == bucket_table::none ? buckets::count : buckets::class_of[n]);
   }
   for (std::size_t k = 0; k < buckets::count; ++k) {
     f.buckets.push_back({buckets::of[k], {}});

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/layout/redistribution.hpp>
+#include <heddle/tensor/process_groups.hpp>
 #include <span>
 #include <utility>
 
@@ -118,11 +119,11 @@ void end_step(redistribution const& path, redistribution_step const& s, std::siz
 }
 
 /// Where the values between the steps of a path lie in its scratch, and where packed copies begin.
-template <class Mesh, class T>
+template <class T>
 struct path_scratch {
-  path_scratch(redistribution const& whole, T* scratch) : path_(&whole), scratch_(scratch) {
+  path_scratch(mesh_value const& mesh, redistribution const& whole, T* scratch) : path_(&whole), scratch_(scratch) {
     for (std::size_t i = 0; i + 1 < whole.count; ++i) {
-      std::size_t const after = size_after(whole, whole.step[i], Mesh::value.axis[whole.step[i].axis].size);
+      std::size_t const after = size_after(whole, whole.step[i], mesh.axis[whole.step[i].axis].size);
       if (after > between_) between_ = after;
     }
   }
@@ -145,13 +146,13 @@ struct path_scratch {
 /// single all-reduce. Collective over the process groups of the path's axes.
 ///
 /// **Moves.** What `count_redistribution` counts. **Order.** Reductions add in the order of the group's ranks.
-template <class MeshCommunicator, class T>
-void redistribute(MeshCommunicator& comm, redistribution const& path, T const* in, T* out, T* scratch) {
+template <class Communicator, class T>
+void redistribute(process_groups<Communicator>& comm, redistribution const& path, T const* in, T* out, T* scratch) {
   if (path.count == 0) {
     if (in != out) std::memcpy(out, in, path.from_size * sizeof(T));
     return;
   }
-  detail::path_scratch<typename MeshCommunicator::mesh, T> const where(path, scratch);
+  detail::path_scratch<T> const where(comm.mesh_of_ranks(), path, scratch);
   T const* from = in;
   for (std::size_t i = 0; i < path.count; ++i) {
     auto const& s = path.step[i];
@@ -167,11 +168,11 @@ void redistribute(MeshCommunicator& comm, redistribution const& path, T const* i
 /// and `scratch` are as for `redistribute`, belong to the operation until `finish` returns, and may not be the same.
 ///
 /// All ranks of a group begin, and finish, their redistributions in the same order.
-template <class MeshCommunicator, class T>
+template <class Communicator, class T>
 class redistribution_in_flight {
  public:
   redistribution_in_flight() = default;
-  void begin(MeshCommunicator& comm, redistribution const& path, T const* in, T* out, T* scratch) {
+  void begin(process_groups<Communicator>& comm, redistribution const& path, T const* in, T* out, T* scratch) {
     comm_ = &comm;
     path_ = &path;
     out_ = out;
@@ -180,7 +181,7 @@ class redistribution_in_flight {
       std::memcpy(out, in, path.from_size * sizeof(T));
       return;
     }
-    detail::path_scratch<mesh, T> const where(path, scratch);
+    detail::path_scratch<T> const where(comm.mesh_of_ranks(), path, scratch);
     auto const& s = path.step[0];
     handle_ = detail::begin_step<detail::progress::asynchronous>(path, s, comm.along(s.axis), in, where.after(0, out),
                                                                  where.packed());
@@ -191,7 +192,7 @@ class redistribution_in_flight {
     redistribution const& whole = *std::exchange(path_, nullptr);
     if (whole.count == 0) return;
     handle_.wait();
-    detail::path_scratch<mesh, T> const where(whole, scratch_);
+    detail::path_scratch<T> const where(comm_->mesh_of_ranks(), whole, scratch_);
     for (std::size_t i = 0; i < whole.count; ++i) {
       auto const& s = whole.step[i];
       auto& group = comm_->along(s.axis);
@@ -204,12 +205,11 @@ class redistribution_in_flight {
   }
 
  private:
-  using mesh = typename MeshCommunicator::mesh;
-  MeshCommunicator* comm_ = nullptr;
+  process_groups<Communicator>* comm_ = nullptr;
   redistribution const* path_ = nullptr;
   T* out_ = nullptr;
   T* scratch_ = nullptr;
-  typename MeshCommunicator::communicator::handle handle_;
+  typename Communicator::handle handle_;
 };
 
 }  // namespace heddle

@@ -5,7 +5,7 @@
 #include <heddle/comm/reduction.hpp>
 #include <heddle/layout/names.hpp>
 #include <heddle/tensor/local_index_map.hpp>
-#include <heddle/tensor/mesh_communicator.hpp>
+#include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/random_key.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <heddle/train/parameter_service.hpp>
@@ -18,13 +18,13 @@ inline constexpr std::int32_t ignored_target = -100;
 
 /// What modules see of the run while they execute: the backend, who this rank is, the random key, the targets of the
 /// micro-batch, its parameters as they are needed, and communication asked for by redistribution or by dimension.
-template <class ModulePlan, class Communicator>
+template <class Element, class Backend, class Communicator>
 class step_context {
  public:
-  using backend = typename ModulePlan::backend;
-  using element = typename ModulePlan::element;
+  using backend = Backend;
+  using element = Element;
 
-  step_context(mesh_communicator<typename ModulePlan::mesh, Communicator>& comm, std::size_t micro_batches)
+  step_context(process_groups<Communicator>& comm, std::size_t micro_batches)
       : comm_(&comm), micro_batches_(micro_batches) {}
 
   [[nodiscard]] coordinates const& at() const { return comm_->at(); }
@@ -43,7 +43,7 @@ class step_context {
     dimension_list step_dims = dims;
     std::size_t const k = dims.index_of(id_v<batch>);
     if (k < dims.rank) step_dims.dim[k].size *= micro_batches_;
-    heddle::index_map map = local_index_map(ModulePlan::mesh::value, dims, l, at(), step_dims);
+    heddle::index_map map = local_index_map(comm_->mesh_of_ranks(), dims, l, at(), step_dims);
     if (k < dims.rank) map.origin += micro_batch_ * dims.dim[k].size * map.stride[k];
     return map;
   }
@@ -88,7 +88,7 @@ class step_context {
 
  private:
   static constexpr std::size_t max_sites = 1U << 16;
-  mesh_communicator<typename ModulePlan::mesh, Communicator>* comm_;
+  process_groups<Communicator>* comm_;
   std::size_t micro_batches_;
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;

@@ -2,13 +2,15 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <heddle/comm/reduction.hpp>
-#include <heddle/plan/gradient_buckets.hpp>
+#include <heddle/plan/parameter_table.hpp>
 #include <heddle/tensor/arena.hpp>
-#include <heddle/tensor/mesh_communicator.hpp>
 #include <heddle/tensor/pack_shares.hpp>
+#include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace heddle {
@@ -16,28 +18,29 @@ namespace heddle {
 /// Sums gradients over the ranks that hold parts of them, into their rest layouts: in buckets that travel while
 /// backward goes on. What is reduced per micro-batch is added to what
 /// stands there; what is reduced once a step replaces it.
-template <class R, stage_kind Kind, class Communicator>
+template <class Communicator, class T>
 class gradient_reducer {
-  using parameters = stage_parameters<R, Kind>;
-  using buckets = gradient_buckets<R, Kind>;
-  using mesh_comm = mesh_communicator<typename R::mesh, Communicator>;
-  using element = typename R::element;
-  static constexpr mesh_value mesh = R::mesh::value;
-  static constexpr bool adds = parameters::reduces_at_once;
-
  public:
-  using pointers = std::array<element*, parameters::use_count>;
-
   /// `reduced` leads to the reduced gradient of each entry.
-  gradient_reducer(mesh_comm& comm, pointers const& reduced)
-      : comm_(&comm), reduced_(reduced), memory_(buckets::elements) {
-    for (std::size_t n = 0; n < parameters::use_count; ++n) {
-      std::size_t const entry = adds ? parameters::of_use[n] : n;
-      if (entry >= parameters::count || buckets::class_of[entry] == buckets::none) continue;
-      capacity_[buckets::class_of[entry]] += parameters::entry[entry].copies;
+  gradient_reducer(process_groups<Communicator>& comm, parameter_table const& parameters, std::vector<T*> reduced)
+      : comm_(&comm),
+        parameters_(&parameters),
+        buckets_(&parameters.buckets),
+        reduced_(std::move(reduced)),
+        memory_(buckets_->elements),
+        of_(buckets_->of.size()) {
+    std::vector<std::size_t> segments(of_.size());
+    auto const count = [&](std::size_t n) {
+      if (std::size_t const k = buckets_->class_of[n]; k != bucket_table::none)
+        segments[k] += parameters.entry[n].copies;
+    };
+    if (parameters.reduces_at_once) {
+      for (std::size_t const n : parameters.of_use) count(n);
+    } else {
+      for (std::size_t n = 0; n < parameters.entry.size(); ++n) count(n);
     }
-    for (std::size_t k = 0; k < buckets::count; ++k)
-      for (auto& b : of_[k].buffers) b.segments.reserve(capacity_[k]);
+    for (std::size_t k = 0; k < of_.size(); ++k)
+      for (auto& b : of_[k].buffers) b.segments.reserve(segments[k]);
   }
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
@@ -48,16 +51,16 @@ class gradient_reducer {
   }
 
   /// The unreduced gradient of one copy of entry n is complete. It is the caller's again when this returns.
-  void add(std::size_t n, std::size_t copy, element const* gradient) {
-    auto const& e = parameters::entry[n];
-    std::size_t const k = buckets::class_of[n];
-    if (k == buckets::none) {
+  void add(std::size_t n, std::size_t copy, T const* gradient) {
+    auto const& e = parameters_->entry[n];
+    std::size_t const k = buckets_->class_of[n];
+    if (k == bucket_table::none) {
       add_alone(n, copy, gradient);
       return;
     }
-    bucket_class const& c = buckets::of[k];
+    bucket_class const& c = buckets_->of[k];
     state& s = of_[k];
-    scattering const shares = scattering_of(mesh, e.reduction);
+    scattering const shares = scattering_of(comm_->mesh_of_ranks(), e.reduction);
     for (std::size_t done = 0; done < shares.size;) {
       std::size_t const length = c.length_of(s.bucket);
       buffer& b = s.buffers[s.bucket % 2];
@@ -78,7 +81,7 @@ class gradient_reducer {
 
   /// Returns when everything that was added is reduced.
   void finish() {
-    for (std::size_t k = 0; k < buckets::count; ++k) {
+    for (std::size_t k = 0; k < of_.size(); ++k) {
       // The older of two buffers first, as all ranks do.
       std::size_t const next = of_[k].bucket % 2;
       finish(k, next);
@@ -103,33 +106,33 @@ class gradient_reducer {
   };
   static constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
-  [[nodiscard]] element* memory_of(std::size_t k, std::size_t which) const {
-    bucket_class const& c = buckets::of[k];
+  [[nodiscard]] T* memory_of(std::size_t k, std::size_t which) const {
+    bucket_class const& c = buckets_->of[k];
     return memory_.data() + c.offset + which * (c.in_size + c.out_size);
   }
   /// Step i of a bucket, from one of its two areas to the other where it scatters or gathers. Returns where the result
   /// is.
   template <detail::progress How>
-  element* take_step(std::size_t k, std::size_t which, std::size_t i, element* from, std::size_t whole) {
-    bucket_class const& c = buckets::of[k];
+  T* take_step(std::size_t k, std::size_t which, std::size_t i, T* from, std::size_t whole) {
+    bucket_class const& c = buckets_->of[k];
     buffer& b = of_[k].buffers[which];
     auto& group = comm_->along(c.steps[i].axis);
-    element* const in = memory_of(k, which);
+    T* const in = memory_of(k, which);
     if (c.steps[i].kind == step_kind::all_reduce) {
-      std::span<element> const all(from, whole);
+      std::span<T> const all(from, whole);
       if constexpr (How == detail::progress::asynchronous)
         b.handle = group.all_reduce_async(all, comm::reduction::sum);
       else
         group.all_reduce(all, comm::reduction::sum);
       return from;
     }
-    element* const to = from == in ? in + c.in_size : in;
+    T* const to = from == in ? in + c.in_size : in;
     if (c.steps[i].kind == step_kind::all_gather) {  // never the first step
-      group.all_gather(std::span<element const>(from, whole), std::span<element>(to, whole * group.size()));
+      group.all_gather(std::span<T const>(from, whole), std::span<T>(to, whole * group.size()));
       return to;
     }
-    std::span<element const> const pieces(from, whole);
-    std::span<element> const mine(to, whole / group.size());
+    std::span<T const> const pieces(from, whole);
+    std::span<T> const mine(to, whole / group.size());
     if constexpr (How == detail::progress::asynchronous)
       b.handle = group.reduce_scatter_async(pieces, mine, comm::reduction::sum);
     else
@@ -138,63 +141,63 @@ class gradient_reducer {
   }
   void launch(std::size_t k, std::size_t which) {
     buffer& b = of_[k].buffers[which];
-    take_step<detail::progress::asynchronous>(k, which, 0, memory_of(k, which), buckets::of[k].ways * b.length);
+    take_step<detail::progress::asynchronous>(k, which, 0, memory_of(k, which), buckets_->of[k].ways * b.length);
     b.travels = true;
   }
   void finish(std::size_t k, std::size_t which) {
-    bucket_class const& c = buckets::of[k];
+    bucket_class const& c = buckets_->of[k];
     buffer& b = of_[k].buffers[which];
     if (!b.travels) return;
     b.travels = false;
     b.handle.wait();
     std::size_t whole = c.ways * b.length;
-    element* at = memory_of(k, which);
+    T* at = memory_of(k, which);
     for (std::size_t i = 0; i < c.count; ++i) {
       if (i > 0)
         at = take_step<detail::progress::blocking>(k, which, i, at, whole);
       else if (c.steps[0].kind == step_kind::reduce_scatter)
         at += c.in_size;
-      if (c.steps[i].kind == step_kind::reduce_scatter) whole /= mesh.axis[c.steps[i].axis].size;
-      if (c.steps[i].kind == step_kind::all_gather) whole *= mesh.axis[c.steps[i].axis].size;
+      if (c.steps[i].kind == step_kind::reduce_scatter) whole /= comm_->mesh_of_ranks().axis[c.steps[i].axis].size;
+      if (c.steps[i].kind == step_kind::all_gather) whole *= comm_->mesh_of_ranks().axis[c.steps[i].axis].size;
     }
     for (segment const& s : b.segments) {
-      auto const& e = parameters::entry[s.entry];
+      auto const& e = parameters_->entry[s.entry];
       std::size_t const copy = s.copy * e.reduction.to_size;
       if (!c.restores) {
         put(s.entry, copy + s.begin, at + s.at, s.count);
         continue;
       }
-      unpack_shares(scattering_of(mesh, e.reduction), static_cast<element const*>(at + s.at), b.length, s.begin,
-                    s.count,
-                    [&](std::size_t to, element const* from, std::size_t n) { put(s.entry, copy + to, from, n); });
+      unpack_shares(scattering_of(comm_->mesh_of_ranks(), e.reduction), static_cast<T const*>(at + s.at), b.length,
+                    s.begin, s.count,
+                    [&](std::size_t to, T const* from, std::size_t n) { put(s.entry, copy + to, from, n); });
     }
     b.segments.clear();
   }
-  void add_alone(std::size_t n, std::size_t copy, element const* gradient) {
-    auto const& e = parameters::entry[n];
+  void add_alone(std::size_t n, std::size_t copy, T const* gradient) {
+    auto const& e = parameters_->entry[n];
     std::size_t const begin = copy * e.reduction.to_size;
     if (!e.reduction.empty()) {
-      element* const to = memory_.data() + buckets::alone_offset;
-      redistribute(*comm_, e.reduction, gradient, to, to + slot<element>(e.reduction.to_size));
+      T* const to = memory_.data() + buckets_->alone_offset;
+      redistribute(*comm_, e.reduction, gradient, to, to + slot<T>(e.reduction.to_size));
       gradient = to;
     }
     if (gradient != reduced_[n] + begin) put(n, begin, gradient, e.reduction.to_size);
   }
-  void put(std::size_t n, std::size_t begin, element const* from, std::size_t count) {
-    element* const to = reduced_[n] + begin;
-    for (std::size_t i = 0; i < count; ++i) {
-      if constexpr (adds)
-        to[i] += from[i];
-      else
-        to[i] = from[i];
+  void put(std::size_t n, std::size_t begin, T const* from, std::size_t count) {
+    T* const to = reduced_[n] + begin;
+    if (parameters_->reduces_at_once) {
+      for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
+    } else {
+      std::memcpy(to, from, count * sizeof(T));
     }
   }
 
-  mesh_comm* comm_;
-  pointers reduced_;
-  arena<element> memory_;
-  std::array<state, buckets::count> of_;
-  std::array<std::size_t, buckets::count> capacity_{};
+  process_groups<Communicator>* comm_;
+  parameter_table const* parameters_;
+  bucket_table const* buckets_;
+  std::vector<T*> reduced_;
+  arena<T> memory_;
+  std::vector<state> of_;  ///< of each class of buckets
 };
 
 }  // namespace heddle

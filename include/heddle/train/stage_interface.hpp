@@ -43,19 +43,18 @@ struct parameter_view {
 };
 
 /// A rank's part of a training run, whatever its stage: the one point where a rank dispatches on its stage.
-template <class R>
+template <class T, class Optimizer>
 class stage_interface {
  public:
-  using element = typename R::element;
-  using options = typename R::plan::optimizer_type::options;
+  using options = typename Optimizer::options;
   virtual ~stage_interface() = default;
   virtual step_result step(std::int32_t const* tokens, std::int32_t const* targets,
                            step_facts<options> const& facts) = 0;
   virtual loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) = 0;
-  virtual void logits(std::int32_t const* tokens, std::span<element> out) = 0;
+  virtual void logits(std::int32_t const* tokens, std::span<T> out) = 0;
   [[nodiscard]] virtual std::size_t parameter_count() const = 0;
-  [[nodiscard]] virtual parameter_view<element> parameter(std::size_t n) = 0;
-  [[nodiscard]] virtual std::array<element*, R::plan::optimizer_type::slots> optimizer_state(std::size_t n) = 0;
+  [[nodiscard]] virtual parameter_view<T> parameter(std::size_t n) = 0;
+  [[nodiscard]] virtual std::array<T*, Optimizer::slots> optimizer_state(std::size_t n) = 0;
   [[nodiscard]] virtual memory_table allocated() const = 0;
   [[nodiscard]] virtual traffic_table sent() const = 0;
 };

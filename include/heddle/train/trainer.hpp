@@ -5,6 +5,7 @@
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/legality.hpp>
 #include <heddle/plan/memory_limit.hpp>
+#include <heddle/tensor/mesh_communicator.hpp>
 #include <heddle/train/batch_of_plan.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/stage_runner.hpp>
@@ -36,10 +37,11 @@ class basic_trainer {
   static_assert(sizeof(legal<R>) > 0);
   static_assert(within_memory<R>::value);
   using partition = stage_partition<R>;
+  using optimizer_type = typename PlanType::optimizer_type;
 
  public:
   using element = typename R::element;
-  using optimizer_options = typename PlanType::optimizer_type::options;
+  using optimizer_options = typename optimizer_type::options;
   using options = trainer_options<optimizer_options>;
 
   static constexpr std::size_t micro_batches = PlanType::micro_batches;
@@ -54,10 +56,11 @@ class basic_trainer {
   template <class Communicator>
   explicit basic_trainer(mesh_communicator<typename R::mesh, Communicator>& rank, options const& o = {})
       : at_(rank.at()), options_(o) {
-    detail::check_options<typename PlanType::optimizer_type>(o);
-    detail::check_agreement<typename PlanType::optimizer_type>(rank, o);
+    detail::check_options<optimizer_type>(o);
+    detail::check_agreement<optimizer_type>(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
-      stage_ = std::make_unique<stage_runner<R, decltype(kind)::value, Communicator>>(rank, o.seed, o.trace);
+      stage_ = std::make_unique<stage_runner<element, optimizer_type, Backend, Communicator>>(
+          stage_program_of<R, decltype(kind)::value, Communicator>::value, rank, o.seed, o.trace);
       return 0;
     });
   }
@@ -142,7 +145,7 @@ class basic_trainer {
 
   coordinates at_;
   options options_;
-  std::unique_ptr<stage_interface<R>> stage_;
+  std::unique_ptr<stage_interface<element, optimizer_type>> stage_;
   std::uint64_t step_ = 0;
 };
 

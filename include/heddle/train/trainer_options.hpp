@@ -9,6 +9,7 @@
 #include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
+#include <heddle/tensor/process_groups.hpp>
 #include <heddle/train/trace.hpp>
 #include <span>
 #include <string>
@@ -55,8 +56,8 @@ constexpr auto values_of(typename OptimizerType::options const& o) {
 
 /// Ranks that start from other seeds, or step by other rates, hold replicas that differ, and nothing later would show
 /// it: so all ranks compare what they were given, once. Collective over the whole mesh.
-template <class OptimizerType, class MeshCommunicator, class Options>
-void check_agreement(MeshCommunicator& comm, Options const& o) {
+template <class OptimizerType, class Communicator, class Options>
+void check_agreement(process_groups<Communicator>& comm, Options const& o) {
   auto const of_optimizer = values_of<OptimizerType>(o.optimizer);
   constexpr std::size_t own = 3, count = own + std::tuple_size_v<decltype(values_of<OptimizerType>(o.optimizer))>;
   std::array<option_value, count> named = {{{"seed", 0}, {"learning_rate", o.learning_rate}, {"clip", o.clip}}};
@@ -69,8 +70,7 @@ void check_agreement(MeshCommunicator& comm, Options const& o) {
     extremes[i] = mine[i];
     extremes[count + i] = ~mine[i];
   }
-  comm.all_reduce((1U << MeshCommunicator::mesh::value.axes) - 1U, std::span<std::uint64_t>(extremes),
-                  comm::reduction::max);
+  comm.all_reduce(comm.all_axes(), std::span<std::uint64_t>(extremes), comm::reduction::max);
   for (std::size_t i = 0; i < count; ++i)
     if (extremes[i] != ~extremes[count + i])
       throw error("trainer: '" + std::string(named[i].name) + "' differs between ranks, and is " +

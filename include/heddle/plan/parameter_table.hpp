@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <heddle/detail/array_view.hpp>
+#include <heddle/plan/gathered_parameters.hpp>
+#include <heddle/plan/gradient_buckets.hpp>
+#include <heddle/plan/parameters.hpp>
+#include <heddle/plan/shared_parameters.hpp>
+
+namespace heddle {
+
+/// The parameters of a pipeline stage as values: the constants of `stage_parameters` and of what is derived from them.
+/// Code that reads these is compiled once for a mesh and an element type, not again for each plan and stage.
+struct parameter_table {
+  detail::array_view<parameter_entry> entry;
+  detail::array_view<std::size_t> of_use;  ///< which entry each use reads
+  detail::array_view<parameter_unit> units;
+  bool reduces_at_once = false;
+  detail::array_view<std::size_t>
+      window_offset;  ///< of each use, where its gradient lies where they are reduced at once
+  // Elements of the arenas.
+  std::size_t elements = 0;
+  std::size_t gradient_elements = 0;
+  std::size_t reduced_elements = 0;
+  std::size_t state_elements = 0;  ///< of one slot
+  gathering_table gathering;
+  bucket_table buckets;
+  // The pipeline.
+  std::size_t pipeline_axis = 0;  ///< of the mesh; its number of axes where there is none
+  std::size_t stages = 1;
+  detail::array_view<bool> shared;   ///< of each entry, whether the pipeline's other end has it too
+  bool shares = false;               ///< whether any is: both ends then make a process group of the two
+  bool holds_second_copies = false;  ///< of those that are shared: they count on the first stage
+
+  /// Whether anything is to be done between modules: else they need not ask.
+  [[nodiscard]] constexpr bool serves() const {
+    return gathering.elements != 0 || reduces_at_once || buckets.elements != 0;
+  }
+  /// Whether entry n counts on another stage.
+  [[nodiscard]] constexpr bool is_second_copy(std::size_t n) const { return holds_second_copies && shared[n]; }
+};
+
+/// The table of a stage of a plan.
+template <class R, stage_kind Kind>
+struct parameter_table_of {
+ private:
+  using parameters = stage_parameters<R, Kind>;
+  using partition = stage_partition<R>;
+  static constexpr std::array<bool, parameters::use_count> shared = [] {
+    std::array<bool, parameters::use_count> s{};
+    for (std::size_t n = 0; n < parameters::count; ++n) s[n] = shared_parameters<R>::template is_shared<Kind>(n);
+    return s;
+  }();
+
+ public:
+  static constexpr parameter_table value = {
+      {parameters::entry.data(), parameters::count},
+      {parameters::of_use.data(), parameters::use_count},
+      {parameters::units.data(), parameters::units.size()},
+      parameters::reduces_at_once,
+      {parameters::window_offset.data(), parameters::use_count},
+      parameters::elements,
+      parameters::gradient_elements,
+      parameters::reduced_elements,
+      parameters::state_elements,
+      gathered_parameters<R, Kind>::table,
+      gradient_buckets<R, Kind>::table,
+      partition::axis,
+      partition::stages,
+      {shared.data(), parameters::count},
+      shared_parameters<R>::count > 0 && (Kind == stage_kind::first || Kind == stage_kind::last),
+      Kind == stage_kind::last,
+  };
+};
+
+}  // namespace heddle
