@@ -48,7 +48,7 @@ def cost(source, command, folder):
 
 def instantiations(source, command, folder, defines):
     out = os.path.join(folder, "program.o")
-    run(command + defines + ["-O0", "-c", source, "-o", out, "-ftime-trace", "-ftime-trace-granularity=0"])
+    run(command + defines + ["-O0", "-c", "-emit-llvm", source, "-o", out, "-ftime-trace", "-ftime-trace-granularity=0"])
     with open(os.path.join(folder, "program.json"), encoding="utf-8") as file:
         return sum(event["name"].startswith("Instantiate") for event in json.load(file)["traceEvents"])
 

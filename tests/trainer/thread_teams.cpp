@@ -10,7 +10,7 @@ using namespace heddle::testing;
 namespace {
 
 /// Wide enough that its products, norms, attention and dropout have several parts.
-using model = gpt2<gpt2_config{.vocabulary = 67, .context = 48, .layers = 2, .heads = 4, .width = 96, .dropout = 0.1}>;
+using model = gpt2<gpt2_config{.vocabulary = 67, .context = 48, .layers = 1, .heads = 4, .width = 96, .dropout = 0.1}>;
 struct serial : plan<global_batch<8>> {};
 struct split : plan<mesh<axis<dp, 2>, axis<tp, 2>>, global_batch<8>> {};
 
@@ -23,7 +23,7 @@ std::vector<std::vector<float>> after_steps(threads_type where) {
     trainer_type trainer(rank, {.seed = 3, .learning_rate = 1e-2, .clip = 0.5});
     std::vector<std::int32_t> tokens(trainer_type::local_tokens), targets(trainer_type::local_tokens);
     auto& mine = all[rank.rank()];
-    for (std::size_t s = 0; s < 3; ++s) {
+    for (std::size_t s = 0; s < 2; ++s) {
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         tokens[i] = static_cast<std::int32_t>((i * i + s) % 67);
         targets[i] = static_cast<std::int32_t>((i * i + 5 * s + 1) % 67);
@@ -44,7 +44,7 @@ std::vector<std::vector<float>> after_steps(threads_type where) {
 
 TEST_CASE("two and three threads per rank give the bits of one") {
   auto const one = after_steps<serial>(threads);
-  CHECK(one[0].size() > 200000);
+  CHECK(one[0].size() > 100000);
   CHECK(after_steps<serial>(threads.per_rank(2)) == one);
   CHECK(after_steps<serial>(threads.per_rank(3)) == one);
 }

@@ -55,7 +55,7 @@ struct parameter_table_of {
 
  public:
   static constexpr parameter_table value = {
-      {parameters::entry.data(), parameters::count},
+      parameters::entry,
       {parameters::of_use.data(), parameters::use_count},
       {parameters::units.data(), parameters::units.size()},
       parameters::reduces_at_once,

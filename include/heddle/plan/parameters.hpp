@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/detail/array_view.hpp>
 #include <heddle/nn/frame.hpp>
 #include <heddle/nn/parameter.hpp>
 #include <heddle/plan/stages.hpp>
@@ -161,7 +162,7 @@ struct stage_parameters {
   }
 
   struct table {
-    std::array<parameter_entry, use_count> entry{};
+    std::array<parameter_entry, use_count> entry;
     std::array<std::size_t, use_count> of_use{};
     std::size_t count = 0;
     std::size_t elements = 0, gradients = 0, reduced = 0, states = 0;
@@ -170,8 +171,7 @@ struct stage_parameters {
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
   };
   static constexpr table build() {
-    table t{};
-    std::array<parameter_entry, use_count> const of_its_own = all_entries(std::make_index_sequence<use_count>{});
+    table t{all_entries(std::make_index_sequence<use_count>{})};
     for (std::size_t k = 0; k < use_count; ++k) {
       parameter_use const& u = stage::uses[k];
       std::size_t n = 0;
@@ -183,7 +183,8 @@ struct stage_parameters {
         if (u.tie != 0 && !alike && t.unlike == use_count) t.unlike = k;
         continue;
       }
-      parameter_entry& e = t.entry[t.count++] = of_its_own[k];
+      if (t.count != k) t.entry[t.count] = t.entry[k];
+      parameter_entry& e = t.entry[t.count++];
       e.offset = take(t.elements, e.size);
       e.gradient_offset = take(t.gradients, e.copies * e.reduction.from_size);
       e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduced_size);
@@ -233,7 +234,7 @@ struct stage_parameters {
 
  public:
   static constexpr std::size_t count = built.count;
-  static constexpr std::array<parameter_entry, use_count> entry = built.entry;
+  static constexpr detail::array_view<parameter_entry> entry = {built.entry.data(), count};
   /// Which entry each use reads.
   static constexpr std::array<std::size_t, use_count> of_use = built.of_use;
   static constexpr auto units = stage::units;

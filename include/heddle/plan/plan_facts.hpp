@@ -157,7 +157,7 @@ stage_facts facts_of_stage(std::size_t first, std::size_t last) {
     f.ops.back().first_use = uses;
     uses += f.ops.back().uses;
   });
-  f.parameters.assign(parameters::entry.begin(), parameters::entry.begin() + parameters::count);
+  f.parameters.assign(parameters::entry.begin(), parameters::entry.end());
   f.of_use.assign(parameters::of_use.begin(), parameters::of_use.end());
   for (std::size_t n = 0; n < parameters::count; ++n) {
     f.shared.push_back(shared_parameters<R>::template is_shared<Kind>(n));
