@@ -68,6 +68,36 @@ TEST_CASE("TE-1: after 20 steps of Adam the copies are still the same bits, and 
 }
 
 namespace {
+// Two ties whose uses mirror each other, as an encoder's and a decoder's do: the ends declare them in opposite orders.
+using block =
+    repeat<dim<layers, 2>,
+           residual<sequential<named<"up", linear<width, hidden>>, gelu, named<"down", linear<hidden, width>>>>>;
+using alike_in_size = model_of<3, named<"in", embedding<words, width, start>>, named<"a", scaled<width, start, "a">>,
+                               named<"b", scaled<width, start, "b">>, named<"h", block>,
+                               named<"b2", scaled<width, start, "b">>, named<"a2", scaled<width, start, "a">>,
+                               named<"out", product<dims<width>, dims<words>, start>>, cross_entropy<words>>;
+using unlike_in_size =
+    model_of<3, named<"in", embedding<words, width, start, "table">>, named<"b", scaled<width, start, "b">>,
+             named<"h", block>, named<"b2", scaled<width, start, "b">>,
+             named<"out", product<dims<width>, dims<words>, start, "table">>, cross_entropy<words>>;
+
+template <class Model>
+void check_mirrored() {
+  auto const one = train<Model, stages<1, sgd>>({.learning_rate = 0.5}, 3, data);
+  auto const two = train<Model, stages<2, sgd>>({.learning_rate = 0.5}, 3, data);
+  for (std::size_t s = 0; s < 3; ++s) CHECK(std::fabs(two.step[s].gradient_norm - one.step[s].gradient_norm) <= 1e-12);
+  for (auto const& [name, p] : one.parameter)
+    for (std::size_t i = 0; i < p.value.size(); ++i)
+      CHECK(std::fabs(two.parameter.at(name).value[i] - p.value[i]) <= 1e-12);
+}
+}  // namespace
+
+TEST_CASE("TE-1: ties whose uses mirror each other meet their own copies") {
+  check_mirrored<alike_in_size>();
+  check_mirrored<unlike_in_size>();
+}
+
+namespace {
 // y = w · w · x, with x = 3 and w = 2.
 using squared_weight =
     model_of<1, named<"x", embedding<dim<ids, 1>, unit_dim, zeros>>, named<"first", scaled<unit_dim, zeros, "w">>,

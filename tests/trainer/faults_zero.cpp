@@ -38,6 +38,13 @@ static_assert(split_of(dims<dim<heads, 4>, dim<embed, 8>>::value) == id_v<heads>
 static_assert(split_of(dims<dim<heads, 3>, dim<embed, 11>>::value) == id_v<embed>);
 static_assert(split_of(dims<dim<heads, 1>, dim<embed, 1>>::value) == id_v<heads>);
 
+// Where there is nothing to split, a stage costs nothing.
+template <std::size_t Stage>
+struct on_one : plan<data<1>, zero<Stage>> {};
+using small = gpt2<gpt2_config{.vocabulary = 16, .context = 4, .layers = 1, .heads = 1, .width = 8}>;
+static_assert(ledger<small, on_one<2>>::memory(0) == ledger<small, on_one<0>>::memory(0));
+static_assert(ledger<small, on_one<3>>::memory(0) == ledger<small, on_one<0>>::memory(0));
+
 // A table of five rows of two, looked up by tokens 0, 1 and 3, whose row 4 nothing ever uses.
 using table = model_of<3, named<"e", embedding<dim<vocab, 5>, dim<embed, 2>, ones>>, weighted_loss<>>;
 example looked_up(std::size_t, std::size_t, std::size_t t) {

@@ -40,6 +40,27 @@ void names(std::string const& text, std::string const& part) {
 }
 std::mutex one_at_a_time;  // doctest's assertions
 
+/// y = x, and throws in backward while it is told to.
+thread_local bool worn_out = false;
+struct fragile : primitive {
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    template <class Context>
+    static void forward(Context&, frame<T> const&, T const* x, T* y) {
+      Context::backend::template copy<Place::input_size>(x, y);
+    }
+    template <class Context>
+    static void backward(Context&, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
+      if (worn_out) throw error("the module is worn out");
+      Context::backend::template copy<Place::input_size>(dy, dx);
+    }
+  };
+};
+
 /// Gradient descent with an option that it does not use.
 struct bounded : sgd {
   struct options {
@@ -242,5 +263,25 @@ TEST_CASE("a loss that is not finite is an error on every rank, parameters stay,
     if (rank.rank() == 0) CHECK(kept == 0);
     CHECK(trainer.steps() == 1);
     CHECK(w == doctest::Approx(-1).epsilon(1e-7));  // the first step of Adam: −rate · g / (|g| + 1e-8)
+  });
+}
+
+TEST_CASE("after an exception of a module, which leaves gradients on their way, a trainer refuses to go on") {
+  using fragile_model = model_of<1, scalar<>, fragile, named<"s", scaled<unit_dim, zeros>>, weighted_loss<>>;
+  run<plan_type>(threads, [](auto& rank) {
+    basic_trainer<fragile_model, plan_type, host_backend> trainer(rank, {.learning_rate = 1});
+    std::vector<std::int32_t> const token = {0}, target = {1};
+    worn_out = true;
+    std::string const told = text_of_call([&] { trainer.step(token, target); });
+    worn_out = false;
+    std::string const stepped = text_of_call([&] { trainer.step(token, target); });
+    std::string const evaluated = text_of_call([&] { trainer.evaluate(token, target); });
+    basic_trainer<fragile_model, plan_type, host_backend> fresh(rank, {.learning_rate = 1});
+    std::string const again = text_of_call([&] { fresh.step(token, target); });
+    std::lock_guard const lock(one_at_a_time);
+    names(told, "worn out");
+    names(stepped, "ended an earlier call midway");
+    names(evaluated, "make a new trainer");
+    CHECK(again == "no error");
   });
 }

@@ -5,17 +5,26 @@
 #include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/stage_memory.hpp>
 #include <type_traits>
+#include <utility>
 
 namespace heddle {
 
+namespace detail {
+// A constant expression for each stage, since compilers bound the work of each.
+template <class R, std::size_t Stage>
+inline constexpr std::size_t bytes_of_stage = memory_of_stage<R>(Stage).total();
+}  // namespace detail
+
 /// The pipeline stage whose ranks need most memory.
 template <class R>
-inline constexpr std::size_t fullest_stage = [] {
+inline constexpr std::size_t fullest_stage = []<std::size_t... Stage>(std::index_sequence<Stage...>) {
+  std::size_t const bytes[] = {detail::bytes_of_stage<R, Stage>...};
   std::size_t most = 0;
-  for (std::size_t s = 1; s < stage_partition<R>::stages; ++s)
-    if (memory_of_stage<R>(s).total() > memory_of_stage<R>(most).total()) most = s;
+  for (std::size_t s = 1; s < sizeof...(Stage); ++s)
+    if (bytes[s] > bytes[most]) most = s;
   return most;
-}();
+}
+(std::make_index_sequence<stage_partition<R>::stages>{});
 
 namespace detail {
 

@@ -11,7 +11,7 @@
 namespace heddle {
 
 /// The parameters of a pipeline stage as values: the constants of `stage_parameters` and of what is derived from them.
-/// Code that reads these is compiled once for a mesh and an element type, not again for each plan and stage.
+/// Code that reads these is compiled once, not again for each plan and stage.
 struct parameter_table {
   detail::array_view<parameter_entry> entry;
   detail::array_view<std::size_t> of_use;  ///< which entry each use reads
@@ -29,8 +29,9 @@ struct parameter_table {
   // The pipeline.
   std::size_t pipeline_axis = 0;  ///< of the mesh; its number of axes where there is none
   std::size_t stages = 1;
-  detail::array_view<bool> shared;   ///< of each entry, whether the pipeline's other end has it too
-  bool shares = false;               ///< whether any is: both ends then make a process group of the two
+  /// Entries that the pipeline's other end has too, in the order in which the first stage declares them: both ends
+  /// reduce them one by one, over a process group of the two.
+  detail::array_view<std::size_t> shared;
   bool holds_second_copies = false;  ///< of those that are shared: they count on the first stage
 
   /// Whether anything is to be done between modules: else they need not ask.
@@ -38,7 +39,12 @@ struct parameter_table {
     return gathering.elements != 0 || reduces_at_once || buckets.elements != 0;
   }
   /// Whether entry n counts on another stage.
-  [[nodiscard]] constexpr bool is_second_copy(std::size_t n) const { return holds_second_copies && shared[n]; }
+  [[nodiscard]] constexpr bool is_second_copy(std::size_t n) const {
+    if (holds_second_copies)
+      for (std::size_t const k : shared)
+        if (k == n) return true;
+    return false;
+  }
 };
 
 /// The table of a stage of a plan.
@@ -47,9 +53,17 @@ struct parameter_table_of {
  private:
   using parameters = stage_parameters<R, Kind>;
   using partition = stage_partition<R>;
-  static constexpr std::array<bool, parameters::use_count> shared = [] {
-    std::array<bool, parameters::use_count> s{};
-    for (std::size_t n = 0; n < parameters::count; ++n) s[n] = shared_parameters<R>::template is_shared<Kind>(n);
+  static constexpr bool is_end = Kind == stage_kind::first || Kind == stage_kind::last;
+  static constexpr std::size_t shared_count = is_end ? shared_parameters<R>::count : 0;
+  static constexpr std::array<std::size_t, shared_count + 1> shared = [] {
+    std::array<std::size_t, shared_count + 1> s{};
+    if constexpr (shared_count != 0) {
+      using first = stage_parameters<R, stage_kind::first>;
+      std::size_t found = 0;
+      for (std::size_t n = 0; n < first::count; ++n)
+        if (shared_parameters<R>::template is_shared<stage_kind::first>(n))
+          s[found++] = parameters::find(first::entry[n].id);
+    }
     return s;
   }();
 
@@ -68,8 +82,7 @@ struct parameter_table_of {
       gradient_buckets<R, Kind>::table,
       partition::axis,
       partition::stages,
-      {shared.data(), parameters::count},
-      shared_parameters<R>::count > 0 && (Kind == stage_kind::first || Kind == stage_kind::last),
+      {shared.data(), shared_count},
       Kind == stage_kind::last,
   };
 };

@@ -93,22 +93,33 @@ struct tied_alike {
 /// them.
 template <class R, stage_kind Kind>
 struct stage_parameters {
-  using stage = typename stage_partition<R>::template stage<Kind>;
-  static constexpr std::size_t use_count = stage::uses.size();
-  /// Gradients are reduced as soon as a unit's backward has left them, so that only one unit's stand unreduced: where
-  /// the plan says so, and where a step has one micro-batch and reduced gradients are smaller.
-  static constexpr bool reduces_at_once =
-      R::plan::reduction == gradient_reduction::per_micro_batch ||
-      (R::plan::micro_batches == 1 && detail::partitions_gradients<typename R::plan::rest_policy>);
-
  private:
-  static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
   /// The dimensions of one copy.
   static constexpr dimension_list copy_dims(dimension_list const& all, bool stacked) {
     dimension_list d{};
     for (std::size_t k = stacked ? 1 : 0; k < all.rank; ++k) d.append(all.dim[k]);
     return d;
   }
+
+ public:
+  using stage = typename stage_partition<R>::template stage<Kind>;
+  static constexpr std::size_t use_count = stage::uses.size();
+  /// Gradients are reduced as soon as a unit's backward has left them, so that only one unit's stand unreduced: where
+  /// the plan says so, and where a step has one micro-batch and reduced gradients are smaller.
+  static constexpr bool reduces_at_once = [] {
+    if constexpr (R::plan::reduction == gradient_reduction::per_micro_batch) return true;
+    if constexpr (R::plan::micro_batches == 1 && detail::partitions_gradients<typename R::plan::rest_policy>)
+      for (parameter_use const& u : stage::uses) {
+        dimension_list const dims = copy_dims(u.dims, u.stacked);
+        layout const rest = R::plan::rest_policy::of(R::mesh::value, dims, restrict_to(u.compute, dims)).gradient;
+        if (local_size(R::mesh::value, dims, rest) < local_size(R::mesh::value, dims, restrict_to(u.gradient, dims)))
+          return true;
+      }
+    return false;
+  }();
+
+ private:
+  static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
   /// The layout of all copies: layers lie at rest as they are computed with.
   static constexpr layout with_layers(parameter_use const& u, layout l) {
     for (std::size_t a = 0; u.stacked && a < max_axes; ++a)
@@ -246,12 +257,6 @@ struct stage_parameters {
   static constexpr std::size_t gradient_elements = built.gradients;
   static constexpr std::size_t reduced_elements = built.reduced;
   static constexpr std::size_t state_elements = built.states;
-  /// Elements that mean something.
-  static constexpr std::size_t local_elements = [] {
-    std::size_t n = 0;
-    for (std::size_t k = 0; k < count; ++k) n += entry[k].size;
-    return n;
-  }();
   /// Scratch for the largest update that is not done where the parameter rests: one copy's part of parameter and
   /// gradient, and what its redistributions need.
   static constexpr std::size_t scratch = [] {

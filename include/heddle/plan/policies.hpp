@@ -44,7 +44,8 @@ struct global_batch {
   static constexpr std::size_t value = Sequences;
 };
 
-/// Micro-batches per step. Gradients are reduced once, after the last. Default 1.
+/// Micro-batches per step. Gradients are reduced once, after the last, unless the plan says `reduce_gradients`.
+/// Default 1.
 template <std::size_t MicroBatches>
 struct accumulate {
   static_assert(MicroBatches > 0, "accumulate<MicroBatches>: 'MicroBatches' must be at least 1; leave it out for 1");
@@ -117,8 +118,9 @@ struct padding {
 };
 
 /// What of the training state is split over the data ranks instead of replicated, with padding where sizes do not
-/// divide: nothing (0, the default), optimizer state (1), reduced gradients too (2), parameters too (3). See
-/// `zero_rest`.
+/// divide: nothing (0, the default), optimizer state and the reduced gradients that it reads (1), all gradients (2, in
+/// steps of one micro-batch, or with `reduce_gradients<per_micro_batch>`; else each rank accumulates whole ones, as
+/// with 1), parameters too (3). See `zero_rest`.
 ///
 /// `Axes` are the data axes to split over; none means all that the rules bind to `batch`. Naming some of them leaves
 /// replicas over the others: hybrid sharding (Zhang et al., MiCS, arXiv 2205.00119 §3).

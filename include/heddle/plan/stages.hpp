@@ -151,11 +151,6 @@ struct stage_partition {
   }();
   static constexpr std::size_t stages = axis != mesh.axes ? mesh.axis[axis].size : 1;
 
-  static constexpr stage_kind kind_of(std::size_t stage) {
-    if (stages == 1) return stage_kind::whole;
-    if (stage == 0) return stage_kind::first;
-    return stage + 1 == stages ? stage_kind::last : stage_kind::middle;
-  }
   static constexpr std::size_t stage_of(coordinates const& at) { return axis != mesh.axes ? at[axis] : 0; }
   static constexpr bool is_first(stage_kind k) { return k == stage_kind::whole || k == stage_kind::first; }
   static constexpr bool is_last(stage_kind k) { return k == stage_kind::whole || k == stage_kind::last; }

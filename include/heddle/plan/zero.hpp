@@ -5,9 +5,10 @@
 
 namespace heddle {
 
-/// The rest layouts of ZeRO-DP (Rajbhandari et al., arXiv 1910.02054 §5): optimizer state (stage 1), then gradients
-/// (2), then parameters (3) are split over the axes of the bit set `Axes`, where the compute layout leaves them
-/// replicated.
+/// The rest layouts of ZeRO-DP (Rajbhandari et al., arXiv 1910.02054 §5): optimizer state and reduced gradients (stage
+/// 1), then parameters (3) are split over the axes of the bit set `Axes`, where the compute layout leaves them
+/// replicated. Stage 2 is stage 1 whose gradients do not stand unreduced, unit by unit: in steps of one micro-batch,
+/// or where the plan reduces per micro-batch.
 ///
 /// Each parameter is split along one of its own dimensions, so that rows stay rows and columns columns: the first whose
 /// local extent the ranks divide, else the one that needs the smallest share of padding, which then holds zeros. A rank

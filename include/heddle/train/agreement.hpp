@@ -41,9 +41,9 @@ constexpr double agreement_summand(mesh_value const& mesh, layout const& tokens,
     replicas *= mesh.axis[a].size;
     is_first_replica = is_first_replica && at[a] == 0;
   }
-  // Twice as many summands as ranks, and a sign, are to fit into 53 bits.
+  // Twice as many summands as ranks are to fit into 53 bits.
   unsigned const of_ranks = static_cast<unsigned>(std::bit_width(mesh.size())) + 1;
-  unsigned const bits = 52 - of_ranks < 32 ? 52 - of_ranks : 32;
+  unsigned const bits = 53 - of_ranks < 32 ? 53 - of_ranks : 32;
   fingerprint of_all, of_replicas;
   of_all.add(std::bit_cast<std::uint64_t>(rate + 0.0));
   of_replicas.add(ids);

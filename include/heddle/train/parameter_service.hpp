@@ -5,9 +5,8 @@
 namespace heddle {
 
 /// Brings parameters to where modules read them, and takes gradients from where modules leave them, unit by unit
-/// (nn/parameter_unit.hpp). `use` is the number of the unit's first parameter use in the stage, or of one of its uses;
-/// `copy` that of a repeated block's copy. A virtual interface, so that plans that differ in what rests where share the
-/// code of their modules.
+/// (nn/parameter_unit.hpp). `use` is the number of the unit's first parameter use in the stage, for the slots of any of
+/// its uses; `copy` that of a repeated block's copy. A virtual interface, so that modules do not know the optimizer.
 class parameter_service {
  public:
   virtual void before_forward(std::size_t use, std::size_t copy) = 0;

@@ -43,7 +43,7 @@ class parameter_store final : public parameter_service {
         gradient_pointer_(parameters.of_use.size()),
         gatherer_(comm, parameters, value_.data(), value_pointer_),
         reducer_(comm, parameters, reduced_pointers()) {
-    if (parameters.shares) {
+    if (parameters.shared.size() != 0) {
       std::array<std::size_t, 2> const ends = {0, parameters.stages - 1};
       ends_.emplace(comm.along(parameters.pipeline_axis).subset(std::span<std::size_t const>(ends), "pipeline ends"));
     }
@@ -109,8 +109,7 @@ class parameter_store final : public parameter_service {
     auto const clear = [](arena<T>& a) {
       if (a.size() != 0) Backend::clear(a.data(), a.size());
     };
-    if (!at_once_) clear(gradient_);
-    if (at_once_) clear(reduced_);
+    clear(at_once_ ? reduced_ : gradient_);
   }
   /// Before the backward of a micro-batch; `last` is the step's last on this stage.
   void begin_backward(bool last) {
@@ -120,9 +119,8 @@ class parameter_store final : public parameter_service {
   /// After the step's last backward: returns when all gradients are reduced.
   void finish_reduction() {
     reducer_.finish();
-    for (std::size_t n = 0; n < parameters_->entry.size(); ++n)
-      if (ends_ && parameters_->shared[n])
-        ends_->all_reduce(std::span<T>(reduced(n), parameters_->entry[n].reduced_size), comm::reduction::sum);
+    for (std::size_t const n : parameters_->shared)
+      ends_->all_reduce(std::span<T>(reduced(n), parameters_->entry[n].reduced_size), comm::reduction::sum);
   }
 
   /// This rank's share of the squared global norm: each element is counted on one rank.
@@ -135,7 +133,7 @@ class parameter_store final : public parameter_service {
   }
 
   /// One optimizer step of every parameter, in the layout of its state. `facts.decays` is filled in here. `scratch` has
-  /// room for `stage_parameters_->scratch` elements.
+  /// room for `stage_parameters::scratch` elements.
   void update(typename Optimizer::options const& options, update_facts facts, T* scratch) {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n) {
       auto const& e = parameters_->entry[n];

@@ -42,7 +42,7 @@ struct parameter_view {
   bool owned = true;  ///< false for the second copy of a parameter shared by two stages
 };
 
-/// A rank's part of a training run, whatever its stage: the one point where a rank dispatches on its stage.
+/// A rank's part of a training run, whatever the kind of its communicator.
 template <class T, class Optimizer>
 class stage_interface {
  public:

@@ -9,6 +9,7 @@
 #include <heddle/train/context.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heddle {
@@ -20,8 +21,6 @@ struct stage_program {
   using context = step_context<T, Backend, Communicator>;
 
   bool is_first = false, is_last = false;
-  std::size_t pipeline_axis = 0;  ///< of the mesh; its number of axes where there is none
-  std::size_t stages = 1;
   std::size_t micro_batches = 1;
   layout token_layout{};
   layout output_layout{};
@@ -38,7 +37,7 @@ struct stage_program {
   std::size_t tokens_per_micro_batch = 0;
   // The schedule, by stage.
   std::span<schedules::action const> (*actions)(std::size_t stage) = nullptr;
-  std::size_t (*slot_of)(std::size_t stage, std::size_t micro_batch, std::size_t chunk) = nullptr;
+  std::size_t (*slot_of)(std::size_t stage, std::size_t micro_batch) = nullptr;
   std::size_t (*peak_in_flight)(std::size_t stage) = nullptr;
   std::size_t (*output_gradients)(std::size_t stage) = nullptr;
   /// `tokens` is for the first stage, which has no `x` and no `dx`.
@@ -62,13 +61,18 @@ struct stage_program_of {
   using context = typename program::context;
   static constexpr mesh_value mesh = R::mesh::value;
 
-  static constexpr bool splits_backward = [] {
-    for (std::size_t p = 0; p < partition::stages; ++p)
-      for (schedules::action const& a : table::actions(p))
-        if (a.kind == schedules::action_kind::backward_input || a.kind == schedules::action_kind::backward_weight)
-          return true;
+  // A constant expression for each stage, since compilers bound the work of each.
+  template <std::size_t Stage>
+  static constexpr bool splits_backward_on = [] {
+    for (schedules::action const& a : table::actions(Stage))
+      if (a.kind == schedules::action_kind::backward_input || a.kind == schedules::action_kind::backward_weight)
+        return true;
     return false;
   }();
+  static constexpr bool splits_backward = []<std::size_t... Stage>(std::index_sequence<Stage...>) {
+    return (splits_backward_on<Stage> || ...);
+  }
+  (std::make_index_sequence<partition::stages>{});
   static_assert(!splits_backward,
                 "trainer<Model, Plan>: the schedule must run whole backwards, since modules do not split theirs; emit "
                 "backward instead of backward_input and backward_weight");
@@ -123,8 +127,6 @@ struct stage_program_of {
     program p{};
     p.is_first = memory::is_first;
     p.is_last = memory::is_last;
-    p.pipeline_axis = partition::axis;
-    p.stages = partition::stages;
     p.micro_batches = R::plan::micro_batches;
     p.token_layout = R::token_layout;
     p.output_layout = stage::output_layout;
@@ -141,7 +143,7 @@ struct stage_program_of {
     p.token_count = memory::token_count;
     p.tokens_per_micro_batch = local_size(mesh, R::tokens::value, R::token_layout);
     p.actions = &table::actions;
-    p.slot_of = &table::slot_of;
+    p.slot_of = [](std::size_t s, std::size_t m) { return table::slot_of(s, m); };
     p.peak_in_flight = &table::peak_in_flight;
     p.output_gradients = &output_gradients_of<R>;
     p.forward = &forward;

@@ -14,10 +14,8 @@
 #include <heddle/train/stage_interface.hpp>
 #include <heddle/train/stage_program.hpp>
 #include <heddle/train/trace.hpp>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace heddle {
@@ -42,7 +40,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
         comm_(&comm),
         context_(comm, p.micro_batches),
         trace_(trace),
-        stage_index_(p.stages > 1 ? comm.at()[p.pipeline_axis] : 0),
+        stage_index_(p.parameters->stages > 1 ? comm.at()[p.parameters->pipeline_axis] : 0),
         in_flight_(p.peak_in_flight(stage_index_)),
         store_(comm, *p.parameters, seed),
         output_gradients_(p.output_gradients(stage_index_)),
@@ -55,6 +53,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   }
 
   step_result step(std::int32_t const* tokens, std::int32_t const* targets, step_facts<options> const& facts) override {
+    begin_call();
     take_tokens(tokens, targets);
     store_.clear_gradients();
     backwards_ = 0;
@@ -68,10 +67,12 @@ class stage_runner final : public stage_interface<T, Optimizer> {
       if (i + 1 < actions.size()) expect(actions[i], actions[i + 1]);
       perform(actions[i], facts, result);
     }
+    midway_ = false;
     return result;
   }
 
   loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) override {
+    begin_call();
     take_tokens(tokens, targets);
     loss_sum result;
     result.count = count_targets();
@@ -81,6 +82,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     finish_sends();
     double totals[2] = {owns_loss() ? loss_ : 0, agreement(0)};
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals), comm::reduction::sum);
+    midway_ = false;
     if (totals[1] != 0)
       throw error(
           "trainer: ranks that share sequences were given different tokens or targets to evaluate; fill the "
@@ -91,6 +93,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
 
   /// The logits of the first micro-batch of the data rank, [micro_batch, context, vocabulary], on every rank.
   void logits(std::int32_t const* tokens, std::span<T> out) override {
+    begin_call();
     take_tokens(tokens, tokens);
     context_.begin_step(0, 0, false);
     if (p_->is_last) {
@@ -101,7 +104,8 @@ class stage_runner final : public stage_interface<T, Optimizer> {
       forward_through(0, 0);
       finish_sends();
     }
-    if (p_->stages > 1) pipeline().broadcast(out, p_->stages - 1);
+    if (p_->parameters->stages > 1) pipeline().broadcast(out, p_->parameters->stages - 1);
+    midway_ = false;
   }
 
   [[nodiscard]] std::size_t parameter_count() const override { return p_->parameters->entry.size(); }
@@ -118,11 +122,20 @@ class stage_runner final : public stage_interface<T, Optimizer> {
         t.add(axis, static_cast<comm::operation>(k), counted.of[k].calls, counted.of[k].bytes_sent);
     };
     for (std::size_t a = 0; a != comm_->mesh_of_ranks().axes; ++a) add(a, comm_->along(a).counters());
-    if (store_.ends()) add(p_->pipeline_axis, store_.ends()->counters());
+    if (store_.ends()) add(p_->parameters->pipeline_axis, store_.ends()->counters());
     return t;
   }
 
  private:
+  /// What an exception ended midway has left buckets half filled and messages on their way.
+  void begin_call() {
+    if (midway_)
+      throw error(
+          "trainer: an exception ended an earlier call midway, so this rank's buckets and messages are those of "
+          "another "
+          "step; make a new trainer, on all ranks");
+    midway_ = true;
+  }
   void take_tokens(std::int32_t const* tokens, std::int32_t const* targets) {
     std::memcpy(tokens_.data(), tokens, p_->token_count * sizeof(std::int32_t));
     std::memcpy(tokens_.data() + p_->token_count, targets, p_->token_count * sizeof(std::int32_t));
@@ -148,7 +161,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   [[nodiscard]] bool owns_loss() const {
     if (!p_->is_last) return false;
     for (std::size_t a = 0; a != comm_->mesh_of_ranks().axes; ++a)
-      if (a != p_->pipeline_axis && !p_->output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
+      if (a != p_->parameters->pipeline_axis && !p_->output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
     return true;
   }
   /// Sums to 0 over all ranks if they step by one rate, and those with the same sequences were given the same ids.
@@ -158,7 +171,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
                                      {tokens_.data() + p_->token_count, p_->token_count});
   }
 
-  [[nodiscard]] Communicator& pipeline() { return comm_->along(p_->pipeline_axis); }
+  [[nodiscard]] Communicator& pipeline() { return comm_->along(p_->parameters->pipeline_axis); }
 
   // Memory of a micro-batch.
   [[nodiscard]] T* slot_at(std::size_t s) const { return activations_.data() + s * p_->slot_elements; }
@@ -166,10 +179,9 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     return scratch_.data() + (output_gradients_ == 1 ? 0 : s) * p_->output_gradient_elements;
   }
   [[nodiscard]] T* scratch() const { return scratch_.data() + output_gradients_ * p_->output_gradient_elements; }
-  [[nodiscard]] frame<T> frame_at(T* saved, T* scratch) const {
-    return {store_.values(), store_.gradients(), saved, scratch, p_->first_site, 0};
+  [[nodiscard]] frame<T> frame_of_slot(std::size_t s) const {
+    return {store_.values(), store_.gradients(), slot_at(s), scratch(), p_->first_site, 0};
   }
-  [[nodiscard]] frame<T> frame_of_slot(std::size_t s) const { return frame_at(slot_at(s), scratch()); }
 
   void perform(schedules::action const& a, step_facts<options> const& facts, step_result& result) {
     using kind = schedules::action_kind;
@@ -177,7 +189,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
                           schedules::is_compute(a.kind) || schedules::is_send(a.kind) || schedules::is_receive(a.kind)
                               ? static_cast<std::int64_t>(a.micro_batch)
                               : trace_event::no_number);
-    std::size_t const s = p_->slot_of(stage_index_, a.micro_batch, a.chunk);
+    std::size_t const s = p_->slot_of(stage_index_, a.micro_batch);
     switch (a.kind) {
       case kind::receive_activation:
         receive_activation(s);
@@ -263,6 +275,8 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     finish_sends();
     double totals[step_scalars] = {store_.squared_norm(), owns_loss() ? loss_ : 0, agreement(facts.learning_rate)};
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals, step_scalars), comm::reduction::sum);
+    // Nothing is on its way, and nothing has changed: what is refused below may be followed by another step.
+    midway_ = false;
     if (totals[2] != 0)
       throw error("trainer: at step " + std::to_string(facts.step) +
                   " ranks were given different learning rates, or ranks that share sequences different tokens or "
@@ -276,6 +290,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
                   std::to_string(result.loss.mean()) + " and the gradient norm " +
                   std::to_string(result.gradient_norm) +
                   "; parameters are unchanged; lower the learning rate, clip, or check the data");
+    midway_ = true;
     bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
     double const scale = too_long ? facts.clip / result.gradient_norm : 1;
     store_.update(facts.optimizer,
@@ -295,6 +310,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   arena<std::int32_t> tokens_;
   std::vector<handle> sent_activation_;
   std::vector<handle> sent_gradient_;
+  bool midway_ = false;        ///< in a call, or one was not ended
   std::size_t backwards_ = 0;  ///< of this step
   double loss_ = 0;
   double seed_gradient_ = 0;
