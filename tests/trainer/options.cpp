@@ -181,7 +181,8 @@ TEST_CASE("ids that differ between ranks which share sequences are an error on a
       if (rank.rank() == wrong) other[1] = 2;
       std::string const told[] = {
           text_of_call([&] { trainer.step(other, right); }), text_of_call([&] { trainer.step(right, other); }),
-          text_of_call([&] { trainer.evaluate(other, right); }), text_of_call([&] { trainer.evaluate(right, other); })};
+          text_of_call([&] { trainer.evaluate(other, right); }), text_of_call([&] { trainer.evaluate(right, other); }),
+          text_of_call([&] { trainer.logits(other); })};
       std::lock_guard const lock(one_at_a_time);
       for (auto const& text : told) names(text, "ranks that share sequences");
     }

@@ -83,10 +83,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     double totals[2] = {owns_loss() ? loss_ : 0, agreement(0)};
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals), comm::reduction::sum);
     midway_ = false;
-    if (totals[1] != 0)
-      throw error(
-          "trainer: ranks that share sequences were given different tokens or targets to evaluate; fill the "
-          "batches of ranks with the same data_rank() alike");
+    check_alike(totals[1]);
     result.sum = totals[0];
     return result;
   }
@@ -105,7 +102,10 @@ class stage_runner final : public stage_interface<T, Optimizer> {
       finish_sends();
     }
     if (p_->parameters->stages > 1) pipeline().broadcast(out, p_->parameters->stages - 1);
+    double unlike = agreement(0);
+    comm_->all_reduce(comm_->all_axes(), std::span<double>(&unlike, 1), comm::reduction::sum);
     midway_ = false;
+    check_alike(unlike);
   }
 
   [[nodiscard]] std::size_t parameter_count() const override { return p_->parameters->entry.size(); }
@@ -135,6 +135,12 @@ class stage_runner final : public stage_interface<T, Optimizer> {
           "another "
           "step; make a new trainer, on all ranks");
     midway_ = true;
+  }
+  static void check_alike(double agreed) {
+    if (agreed != 0)
+      throw error(
+          "trainer: ranks that share sequences were given different tokens or targets; fill the batches of ranks with "
+          "the same data_rank() alike");
   }
   void take_tokens(std::int32_t const* tokens, std::int32_t const* targets) {
     std::memcpy(tokens_.data(), tokens, p_->token_count * sizeof(std::int32_t));

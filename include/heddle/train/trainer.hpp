@@ -27,7 +27,8 @@ namespace heddle {
 ///
 /// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, a batch of another plan, options that mean
 /// nothing or differ between ranks, a step's rate or shared ids that differ, and losses or gradients that are not
-/// finite; whatever one rank throws ends all ranks.
+/// finite; whatever leaves one rank's function ends all ranks. After an exception from inside a module a trainer takes
+/// no further call.
 template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
