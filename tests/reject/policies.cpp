@@ -42,20 +42,22 @@ struct refused : plan<mesh<axis<dp, 2>, axis<tp, 2>>, zero<2, tp>> {};
 struct refused : plan<dp_mesh, zero<3, dp, dp_replicate>> {};
 #elif defined(REJECT_ZERO_OVER_NO_AXIS)       // expect: 'Axes' must be axis names
 struct refused : plan<dp_mesh, zero<3, batch>> {};
-#elif defined(REJECT_SMALL_BUCKET)            // expect: bucket<12>, heddle::must_be_at_least<16>
+#elif defined(REJECT_ZERO_TWICE_OVER_AN_AXIS)  // expect: each axis must be named once; drop the second
+struct refused : plan<dp_mesh, zero<3, dp, dp>> {};
+#elif defined(REJECT_SMALL_BUCKET)             // expect: bucket<12>, heddle::must_be_at_least<16>
 // expect: one_element_for_each_of_the_data_ranks<4>
 // errors: at most 1
 struct refused : plan<dp_mesh, zero<2>, bucket<12>> {};
-#elif defined(REJECT_NO_BUCKET)               // expect: 'Bytes' must be at least 1
+#elif defined(REJECT_NO_BUCKET)                // expect: 'Bytes' must be at least 1
 struct refused : plan<dp_mesh, bucket<0>> {};
-#elif defined(REJECT_FITS_NOTHING)            // expect: 'Bytes' must be at least 1
+#elif defined(REJECT_FITS_NOTHING)             // expect: 'Bytes' must be at least 1
 struct refused : plan<dp_mesh, fits<0>> {};
-#elif defined(REJECT_TWO_ZEROS)               // expect: each policy must be given at most once
+#elif defined(REJECT_TWO_ZEROS)                // expect: each policy must be given at most once
 struct refused : plan<dp_mesh, zero<1>, zero<2, dp>> {};
-#elif defined(REJECT_UNKNOWN)                 // expect: 'Policy' must be a policy (mesh, rules
+#elif defined(REJECT_UNKNOWN)                  // expect: 'Policy' must be a policy (mesh, rules
 // shows: anything
 struct refused : plan<tp_mesh, anything> {};
-#elif defined(REJECT_BARE_SCHEDULE)           // expect: 'Policy' must be a policy (mesh, rules
+#elif defined(REJECT_BARE_SCHEDULE)            // expect: 'Policy' must be a policy (mesh, rules
 // shows: one_f_one_b
 struct refused : plan<tp_mesh, one_f_one_b> {};
 #elif defined(REJECT_REPEATED)  // expect: each policy must be given at most once; keep one of the two named here

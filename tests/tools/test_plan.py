@@ -204,12 +204,24 @@ class Plan(unittest.TestCase):
         self.question_refused(["--zero", "'4'"], *gpt, "--mesh", "dp=2", "--zero", 4)
         self.question_refused(["--zero", "dp=N"], *gpt, "--mesh", "tp=2", "--zero", 1)
         self.question_refused(["--zero", "'tp'", "dp"], *gpt, "--mesh", "dp=2,tp=2", "--zero", "1:tp")
+        self.question_refused(["--zero", "'dp' twice"], *gpt, "--mesh", "dp=2", "--zero", "3:dp,dp")
         self.question_refused(["--global-batch: 6", "4 data ranks", "4 or 8"], *gpt, "--mesh", "dp=4", "--global-batch", 6)
         self.question_refused(["--global-batch 24"], *gpt, "--mesh", "dp=4", "--global-batch", 16, "--micro-batch", 3,
                      "--accumulate", 2)
         self.question_refused(["--accumulate", "65536"], *gpt, "--mesh", "dp=4", "--accumulate", 65537)
         self.question_refused(["--bucket", "25MiB"], *gpt, "--mesh", "dp=4", "--bucket", "25 MB")
         self.refused(["CXX", "no-such-compiler"], *gpt, "--mesh", 1, CXX="no-such-compiler")
+
+    def test_output_that_is_lost(self):
+        question = ("--model", "gpt2", "--mesh", "dp=2")
+        os.mkfifo(self.at / "pipe")
+        self.refused(["pipe", "not a regular file"], *question, "--json", self.at / "pipe")
+        self.refused(["--json"], *question, "--json", "")
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run([TOOL, *question], stdout=full, stderr=subprocess.PIPE, text=True,
+                                   env=os.environ | {"HEDDLE_BUILD": str(self.at / "build")})
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("standard output", ended.stderr)
 
     def test_hostile_input(self):
         mark = self.at / "mark"

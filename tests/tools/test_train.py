@@ -218,6 +218,10 @@ class Train(unittest.TestCase):
         self.refused(["--data", "required"], "--steps", 1, status=2)
         self.refused(["--frobnicate"], *data, "--frobnicate", 1, status=2)
         self.refused(["--steps", "many"], *data, "--steps", "many", status=2)
+        for option in ("--steps", "--seed", "--warmup", "--eval-every", "--sample"):
+            for wrong in (-1, 1.5, "", 2**64, "1e3"):
+                self.refused([option], *data, option, wrong, status=2)
+        self.refused(["--steps", "'-1'", "whole number from 0"], *data, "--steps", -1, status=2)
         self.refused(["--beta2", "below 1"], *data, "--beta2", 1, status=2)
         self.refused(["--lr", "at least 0"], *data, "--lr", -1, status=2)
         self.refused(["--lr", "nan"], *data, "--lr", "nan", status=2)
@@ -225,6 +229,27 @@ class Train(unittest.TestCase):
         self.refused(["--min-lr", "at most --lr"], *data, "--lr", 0.001, "--min-lr", 0.01, status=2)
         self.refused(["--threads-per-rank", "from 1 to 1024"], *data, "--threads-per-rank", 0, status=2)
         self.refused(["--out", "text.txt"], "--data", self.text, "--out", self.text)
+
+    def test_a_loss_that_is_no_number(self):
+        self.refused(["loss of an evaluation", "nan", "lower the learning rate"], "--data", self.text, "--out", self.at, "--lr",
+                     "1e38", "--warmup", 0, "--steps", 1, "--eval-every", 0)
+
+    def test_output_that_is_lost(self):
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run([SERIAL, "--data", self.text, "--out", self.at, "--steps", "1"], stdout=full,
+                                   stderr=subprocess.PIPE, text=True, timeout=100)
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("standard output", ended.stderr)
+
+    def test_interrupt_of_a_sample(self):
+        program = subprocess.Popen([SERIAL, "--data", self.text, "--steps", "1", "--out", self.at, "--sample", "100000000"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+        program.send_signal(signal.SIGTERM)
+        said, complained = program.communicate(timeout=60)
+        self.assertEqual(program.returncode, 130, complained)
+        self.assertRegex(said.splitlines()[-1], r"^validation loss \d+\.\d{4}$")
+        json.loads((self.at / "trace.json").read_text())
 
     def test_interrupt(self):
         out = self.at / "out"
@@ -245,6 +270,7 @@ class Train(unittest.TestCase):
     def test_the_script_refuses(self):
         script = ROOT / "tools" / "train"
         self.refused(["there is no 'dp3'", "serial", "dp2-pp2-tp2"], "--plan", "dp3", program=script, status=2)
+        self.refused(["--plan: needs a value"], "--plan", "", program=script, status=2)
         self.refused(["there is no 'large'", "tiny", "gpt2-124m"], "--model=large", program=script, status=2)
         self.refused(["--frobnicate"], "--frobnicate", 1, program=script, status=2)
         self.refused(["--steps: needs a value"], "--steps", program=script, status=2)

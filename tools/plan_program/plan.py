@@ -118,6 +118,8 @@ def read_zero(text, mesh):
     for name in names:
         if name not in mesh:
             raise refused(f"--zero: {shown(name)} is no axis of the mesh; name data axes of --mesh, or none for all")
+        if names.count(name) > 1:
+            raise refused(f"--zero: has {shown(name)} twice; take one of the two out")
     return [int(stage), names]
 
 
@@ -162,6 +164,10 @@ def read(arguments):
 def checked(asked):
     """The question with every value read, and what follows from several of them."""
     q = {key: asked.get(key) for key in ("why", "parameter", "activation", "json")}
+    if q["json"] == "":
+        raise refused("--json: must name a file, or be - for standard output; leave it out for none")
+    if "" in (q["activation"] or []):
+        raise refused("--activation: must not be empty; name one, or leave the option out")
     for option in ("model", "mesh"):
         if option not in asked:
             raise refused(f"--{option}: must be given; see tools/plan --help")

@@ -128,6 +128,8 @@ int show_plan(int argc, char** argv, hd::plan_facts const& plan, char const* req
     }
   }
   if (o.json != "-") std::fputs((asked.empty() ? report_text(a) : asked).c_str(), stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw hd::error("standard output: cannot be written; check where it goes, and the space there");
   std::string const fault = memory_fault(a, o.fits);
   if (!fault.empty()) std::fprintf(stderr, "tools/plan: the plan cannot work: %s\n", fault.c_str());
   return fault.empty() ? 0 : 1;

@@ -114,7 +114,8 @@ double train(train_options const& o, text_data const& data) {
       final_loss = loss;
       log.finish();
     }
-    auto text = sample(trainer, rank, o.sample, data.line_end(), data.vocabulary(), model::vocabulary, o.seed);
+    auto text = sample(trainer, rank, o.sample, data.line_end(), data.vocabulary(), model::vocabulary, o.seed,
+                       [] { return interrupted(); });
     if (writes) sampled = std::move(text);
   };
   // Long enough for a step of the largest model on a busy machine.
@@ -141,6 +142,8 @@ int main(int argc, char** argv) try {
   catch_interrupts();
   double const loss = train(*options, data);
   std::printf("validation loss %.4f\n", loss);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw hd::error("standard output: cannot be written; check where it goes, and the space there");
   return interrupted() ? 130 : 0;
 } catch (std::exception const& e) {
   std::fflush(stdout);

@@ -22,11 +22,13 @@ std::int32_t draw(T const* logits, std::size_t size, std::uint32_t word) {
 }
 
 /// `count` tokens that follow `first`, drawn one by one from the model; the window of its context slides. Identities
-/// are below `vocabulary`, that of the text. Collective; the first rank draws, so all return the same. The prompt is
-/// aligned to the left: attention is causal, so what stands behind it does not matter.
-template <class Trainer, class Rank>
+/// are below `vocabulary`, that of the text. Collective; the first rank draws, so all return the same; fewer where it
+/// finds that it is to `stop`. The prompt is aligned to the left: attention is causal, so what stands behind it does
+/// not matter.
+template <class Trainer, class Rank, class Stop>
 std::vector<std::int32_t> sample(Trainer& trainer, Rank& rank, std::size_t count, std::int32_t first,
-                                 std::size_t vocabulary, std::size_t model_vocabulary, std::uint64_t seed) {
+                                 std::size_t vocabulary, std::size_t model_vocabulary, std::uint64_t seed,
+                                 Stop const& stop) {
   constexpr std::size_t context = Trainer::context;
   constexpr std::uint64_t site = 0x73616D706C65;  // "sample": a stream of its own
   heddle::random_stream const random(heddle::random_key{seed, 0, site});
@@ -37,7 +39,10 @@ std::vector<std::int32_t> sample(Trainer& trainer, Rank& rank, std::size_t count
     for (std::size_t t = 0; t < length; ++t) tokens[t] = text[text.size() - length + t];
     auto const logits = trainer.logits(tokens);
     std::int32_t next = draw(logits.data() + (length - 1) * model_vocabulary, vocabulary, random.word(text.size()));
+    constexpr std::int32_t no_more = -1;
+    if (stop()) next = no_more;
     rank.world().broadcast(std::span<std::int32_t>(&next, 1), 0);
+    if (next == no_more) break;
     text.push_back(next);
   }
   return {text.begin() + 1, text.end()};

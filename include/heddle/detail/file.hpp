@@ -121,7 +121,7 @@ class file {
 /// renamed. Without `commit` (an exception, say) nothing changes under the name and the unfinished file is removed.
 class atomic_file {
  public:
-  explicit atomic_file(std::string path) : target_(std::move(path)), file_(file::create_beside(target_)) {}
+  explicit atomic_file(std::string path) : target_(replaceable(std::move(path))), file_(file::create_beside(target_)) {}
   atomic_file(atomic_file const&) = delete;
   atomic_file& operator=(atomic_file const&) = delete;
   ~atomic_file() {
@@ -150,6 +150,14 @@ class atomic_file {
   }
 
  private:
+  /// The path, where it names a regular file or nothing: a device or a pipe would be gone, and a folder cannot be.
+  static std::string replaceable(std::string path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+      throw error("'" + path + "': is not a regular file; give a name that is free, or that of a file to replace");
+    return path;
+  }
+
   std::string target_;
   file file_;
   bool committed_ = false;

@@ -23,6 +23,7 @@ namespace heddle {
 template <class Vocab>
 struct cross_entropy : primitive {
   using is_loss = void;
+  static constexpr std::size_t identities = Vocab::size;  ///< targets that it can count
   using parameters = parameter_list<>;
   static constexpr dimension_list reduced = dims<Vocab>::value;
   template <class Input>

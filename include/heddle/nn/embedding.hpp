@@ -15,6 +15,7 @@ namespace heddle {
 template <class Vocab, class Embed, initializer Init = normal(0.02), fixed_string Tie = "">
 struct embedding : primitive {
   using reads_tokens = void;
+  static constexpr std::size_t identities = Vocab::size;  ///< ids that it can look up
   using parameters = parameter_list<parameter<"weight", dims<Vocab, Embed>, Init, true, Tie>>;
   template <class Input>
   using output = detail::concatenation_t<Input, dims<Embed>>;

@@ -188,6 +188,15 @@ struct language_model_ends {
   static constexpr bool value = reads_tokens && is_loss;
 };
 
+/// The ids that one end of a model takes: those of its vocabulary, and no more than its module says that it knows.
+template <class End>
+constexpr std::size_t identities_of(std::size_t vocabulary) {
+  if constexpr (requires { End::identities; })
+    return End::identities < vocabulary ? End::identities : vocabulary;
+  else
+    return vocabulary;
+}
+
 template <class R, bool Complete>
 struct plan_fault {
   using type = void;

@@ -129,6 +129,15 @@ struct zero {
   static_assert(Stage <= 3, "zero<Stage, Axes...>: 'Stage' must be 0, 1, 2 or 3; 3 splits everything there is");
   static_assert((AxisName<Axes> && ...),
                 "zero<Stage, Axes...>: 'Axes' must be axis names; name data axes of the mesh, or none for all of them");
+  static_assert(
+      [] {
+        name_id const names[sizeof...(Axes) + 1] = {id_v<Axes>...};
+        for (std::size_t i = 0; i < sizeof...(Axes); ++i)
+          for (std::size_t j = 0; j < i; ++j)
+            if (names[i] == names[j]) return false;
+        return true;
+      }(),
+      "zero<Stage, Axes...>: each axis must be named once; drop the second");
   static constexpr std::size_t stage = Stage;
 };
 

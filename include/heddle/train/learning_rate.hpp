@@ -2,6 +2,7 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
+#include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
 #include <string>
 
@@ -57,8 +58,8 @@ class cosine_schedule {
       throw error("cosine_schedule: 'decay_end' is " + std::to_string(given.decay_end) +
                   "; it must be at least 'warm_up', which is " + std::to_string(given.warm_up));
     if (!(given.floor >= 0 && given.peak >= given.floor && given.peak < 1e300))
-      throw error("cosine_schedule: 'floor' is " + std::to_string(given.floor) + " and 'peak' is " +
-                  std::to_string(given.peak) + "; give finite rates with 0 <= floor <= peak");
+      throw error("cosine_schedule: 'floor' is " + detail::number_text(given.floor) + " and 'peak' is " +
+                  detail::number_text(given.peak) + "; give finite rates with 0 <= floor <= peak");
   }
 
   constexpr double operator()(std::uint64_t step) const {

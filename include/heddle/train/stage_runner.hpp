@@ -84,6 +84,9 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals), comm::reduction::sum);
     midway_ = false;
     check_alike(totals[1]);
+    if (!std::isfinite(totals[0]))
+      throw error("trainer: the loss of an evaluation is " + std::to_string(totals[0]) +
+                  "; the parameters, or the data, hold numbers that are not finite: lower the learning rate, or clip");
     result.sum = totals[0];
     return result;
   }

@@ -140,8 +140,11 @@ class basic_trainer {
                   " tokens and as many targets, and was given " + std::to_string(tokens.size()) + " and " +
                   std::to_string(targets.size()) +
                   "; pass micro_batches × micro_batch_size × context ids of this data rank");
-    Backend::check_tokens(tokens.data(), tokens.size(), Model::vocabulary);
-    Backend::check_targets(targets.data(), targets.size(), Model::vocabulary, ignored_target);
+    using reader = typename detail::first_module<typename Model::module>::type;
+    using loss = typename detail::last_module<typename Model::module>::type;
+    Backend::check_tokens(tokens.data(), tokens.size(), detail::identities_of<reader>(Model::vocabulary));
+    Backend::check_targets(targets.data(), targets.size(), detail::identities_of<loss>(Model::vocabulary),
+                           ignored_target);
   }
 
   coordinates at_;

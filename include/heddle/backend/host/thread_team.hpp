@@ -38,8 +38,7 @@ inline void relax() {
 /// threads than cores. An exception in a part is thrown to the maker once all parts have ended.
 class thread_team {
  public:
-  explicit thread_team(std::size_t size, bool spins = true) : spins_(spins), memory_(size) {
-    if (size == 0) throw error("thread_team: 'size' is 0; a rank computes with at least 1 thread, its own");
+  explicit thread_team(std::size_t size, bool spins = true) : spins_(spins), memory_(checked(size)) {
     try {
       for (std::size_t member = 1; member < size; ++member) helpers_.emplace_back([this, member] { help(member); });
     } catch (std::exception const& e) {
@@ -89,6 +88,14 @@ class thread_team {
   [[nodiscard]] std::byte* memory_of(std::size_t member) { return member == 0 ? mine_ : memory_[member].get(0); }
 
  private:
+  static std::size_t checked(std::size_t size) {
+    constexpr std::size_t most = 65535;
+    if (size == 0) throw error("thread_team: 'size' is 0; a rank computes with at least 1 thread, its own");
+    if (size > most)
+      throw error("thread_team: 'size' is " + std::to_string(size) + "; it may be at most " + std::to_string(most) +
+                  ", and more threads than cores gain nothing");
+    return size;
+  }
   /// Waits for `ready()` without sleeping, if this team spins; returns whether it is. For some tens of microseconds it
   /// keeps its core, for two milliseconds it leaves it to whom wants it: longer than what a step does between two
   /// primitives. A thread that sleeps is woken on the core of the one that wakes it, if the others have anything else
