@@ -213,12 +213,11 @@ class Plan(unittest.TestCase):
         self.refused(["CXX", "no-such-compiler"], *gpt, "--mesh", 1, CXX="no-such-compiler")
 
     def test_output_that_is_lost(self):
-        question = ("--model", "gpt2", "--mesh", "dp=2")
         os.mkfifo(self.at / "pipe")
-        self.refused(["pipe", "not a regular file"], *question, "--json", self.at / "pipe")
-        self.refused(["--json"], *question, "--json", "")
+        self.refused(["pipe", "not a regular file"], *QUESTION, "--json", self.at / "pipe")
+        self.refused(["--json"], *QUESTION, "--json", "")
         with open("/dev/full", "w") as full:
-            ended = subprocess.run([TOOL, *question], stdout=full, stderr=subprocess.PIPE, text=True,
+            ended = subprocess.run([TOOL, *map(str, QUESTION)], stdout=full, stderr=subprocess.PIPE, text=True,
                                    env=os.environ | {"HEDDLE_BUILD": str(self.at / "build")})
         self.assertEqual(ended.returncode, 2)
         self.assertIn("standard output", ended.stderr)
