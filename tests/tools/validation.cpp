@@ -129,12 +129,15 @@ TEST_CASE("a token is drawn as often as its logit says") {
 TEST_CASE("the sample follows the model, and its window slides") {
   counting_trainer trainer;
   lone_rank rank;
-  auto const text = sample(trainer, rank, 7, 8, 10, 10, 1);
+  auto const on = [] { return false; };
+  auto const text = sample(trainer, rank, 7, 8, 10, 10, 1, on);
   CHECK(text == std::vector<std::int32_t>{9, 0, 1, 2, 3, 4, 5});
   CHECK(rank.all.broadcasts == 7);
   CHECK(trainer.asked[0][0] == 8);
   CHECK(trainer.asked[1][1] == 9);
   CHECK(trainer.asked[3] == std::vector<std::int32_t>{8, 9, 0, 1});
   CHECK(trainer.asked[6] == std::vector<std::int32_t>{1, 2, 3, 4});
-  CHECK(sample(trainer, rank, 0, 8, 10, 10, 1).empty());
+  CHECK(sample(trainer, rank, 0, 8, 10, 10, 1, on).empty());
+  int left = 3;
+  CHECK(sample(trainer, rank, 7, 8, 10, 10, 1, [&] { return left-- == 0; }) == std::vector<std::int32_t>{9, 0, 1});
 }
