@@ -171,6 +171,7 @@ TEST_CASE("nothing is communicated and nothing blocks while an exception unwinds
 
 TEST_CASE("a rank that swallows the exception cannot go on after an abandoned operation (HT-2)") {
   watchdog const guard;
+  std::atomic<bool> abandoned = false;  // before that, a barrier and an all-reduce do not belong together
   auto const texts = seen<rank_failed>(2, [&](thread_communicator& world) {
     std::vector<float> data(8), other(8);
     if (world.rank() == 0) {
@@ -179,7 +180,9 @@ TEST_CASE("a rank that swallows the exception cannot go on after an abandoned op
         throw std::runtime_error("swallowed");
       } catch (std::runtime_error const&) {
       }
+      abandoned = true;
     }
+    while (!abandoned) std::this_thread::yield();
     world.barrier();
   });
   check_all(texts, {"rank 0 failed", "unfinished all_reduce", "\"world\""});

@@ -7,8 +7,18 @@
 #include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/pipeline/schedule_concepts.hpp>
 #include <heddle/precision/precision.hpp>
+#include <initializer_list>
 
 namespace heddle {
+
+namespace detail {
+constexpr bool all_differ(std::initializer_list<name_id> names) {
+  for (name_id const* i = names.begin(); i != names.end(); ++i)
+    for (name_id const* j = names.begin(); j != i; ++j)
+      if (*i == *j) return false;
+  return true;
+}
+}  // namespace detail
 
 /// The policies a plan can be made of, beside `mesh<…>` and `rules<…>`. Each has a kind; a plan takes at most one of
 /// each.
@@ -105,16 +115,8 @@ struct padding {
     ((result = Pads::name == d.name ? padded_size(d.size, ways, Pads::multiple) : result), ...);
     return result;
   }
-
- private:
-  static constexpr bool names_differ() {
-    name_id const names[sizeof...(Pads) + 1] = {Pads::name...};
-    for (std::size_t i = 0; i < sizeof...(Pads); ++i)
-      for (std::size_t j = 0; j < i; ++j)
-        if (names[i] == names[j]) return false;
-    return true;
-  }
-  static_assert(names_differ(), "padding<Pads...>: each dimension must be given once; keep one of its two pads");
+  static_assert(detail::all_differ({Pads::name...}),
+                "padding<Pads...>: each dimension must be given once; keep one of its two pads");
 };
 
 /// What of the training state is split over the data ranks instead of replicated, with padding where sizes do not
@@ -129,15 +131,8 @@ struct zero {
   static_assert(Stage <= 3, "zero<Stage, Axes...>: 'Stage' must be 0, 1, 2 or 3; 3 splits everything there is");
   static_assert((AxisName<Axes> && ...),
                 "zero<Stage, Axes...>: 'Axes' must be axis names; name data axes of the mesh, or none for all of them");
-  static_assert(
-      [] {
-        name_id const names[sizeof...(Axes) + 1] = {id_v<Axes>...};
-        for (std::size_t i = 0; i < sizeof...(Axes); ++i)
-          for (std::size_t j = 0; j < i; ++j)
-            if (names[i] == names[j]) return false;
-        return true;
-      }(),
-      "zero<Stage, Axes...>: each axis must be named once; drop the second");
+  static_assert(detail::all_differ({id_v<Axes>...}),
+                "zero<Stage, Axes...>: each axis must be named once; drop the second");
   static constexpr std::size_t stage = Stage;
 };
 
