@@ -19,8 +19,8 @@ REPETITIONS = 5
 
 def google_benchmark(program, *options):
     run = subprocess.run([program, "--benchmark_format=json", *options], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        sys.exit(f"{program}: {run.stderr.strip() or f'status {run.returncode}'}")
+    if run.returncode != 0 or not run.stdout:
+        sys.exit(f"{program} {' '.join(options)}: {run.stderr.strip() or f'status {run.returncode}'}")
     return json.loads(run.stdout)
 
 
@@ -58,7 +58,7 @@ def plans(build):
     for test in listed.split("\n"):
         if not test:
             continue
-        runs = next(iter(runs_of(google_benchmark(program, f"--benchmark_filter=^{re.escape(test)}$",
+        runs = next(iter(runs_of(google_benchmark(program, f"--benchmark_filter=^{test}$",
                                                   f"--benchmark_repetitions={REPETITIONS}")).values()))
         times = [r["real_time"] for r in runs]
         rows.append({"plan": test.split("/")[1], "milliseconds": statistics.median(times), "fastest": min(times),
