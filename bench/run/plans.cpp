@@ -71,9 +71,7 @@ void step(std::string const& name, std::size_t threads, benchmark::IterationCoun
       })
       ->Unit(benchmark::kMillisecond)
       ->UseRealTime()
-      ->Iterations(steps)
-      ->Repetitions(5)
-      ->ReportAggregatesOnly(false);
+      ->Iterations(steps);
 }
 
 }  // namespace
