@@ -13,29 +13,13 @@ using namespace heddle::testing;
 
 namespace {
 
-/// y = x, and throws in its third backward on the world's rank 1: a module of the tests' own. Ranks count for
-/// themselves, being threads.
+/// Ranks count for themselves, being threads.
 thread_local std::size_t this_rank = 0, backwards = 0;
 std::atomic<bool> armed = false;
-
-struct faulty : primitive {
-  using parameters = parameter_list<>;
-  template <class Input>
-  using output = Input;
-  template <class Place>
-  struct kernel : kernel_traits {
-    using T = typename Place::element;
-    template <class Context>
-    static void forward(Context&, frame<T> const&, T const* x, T* y) {
-      Context::backend::template copy<Place::input_size>(x, y);
-    }
-    template <class Context>
-    static void backward(Context&, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
-      if (armed && this_rank == 1 && backwards++ == 2) throw error("the block is worn out");
-      Context::backend::template copy<Place::input_size>(dy, dx);
-    }
-  };
-};
+void fail_third_backward_of_rank_1() {
+  if (armed && this_rank == 1 && backwards++ == 2) throw error("the block is worn out");
+}
+using faulty = identity<fail_third_backward_of_rank_1>;
 
 using model = model_of<2, scalar<ones>, named<"h", repeat<dim<layers, 4>, faulty>>, weighted_loss<>>;
 template <class Mesh, std::size_t MicroBatches>

@@ -40,26 +40,11 @@ void names(std::string const& text, std::string const& part) {
 }
 std::mutex one_at_a_time;  // doctest's assertions
 
-/// y = x, and throws in backward while it is told to.
 thread_local bool worn_out = false;
-struct fragile : primitive {
-  using parameters = parameter_list<>;
-  template <class Input>
-  using output = Input;
-  template <class Place>
-  struct kernel : kernel_traits {
-    using T = typename Place::element;
-    template <class Context>
-    static void forward(Context&, frame<T> const&, T const* x, T* y) {
-      Context::backend::template copy<Place::input_size>(x, y);
-    }
-    template <class Context>
-    static void backward(Context&, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
-      if (worn_out) throw error("the module is worn out");
-      Context::backend::template copy<Place::input_size>(dy, dx);
-    }
-  };
-};
+void fail_while_worn_out() {
+  if (worn_out) throw error("the module is worn out");
+}
+using fragile = identity<fail_while_worn_out>;
 
 /// Gradient descent with an option that it does not use.
 struct bounded : sgd {
@@ -284,5 +269,17 @@ TEST_CASE("after an exception of a module, which leaves gradients on their way, 
     names(stepped, "ended an earlier call midway");
     names(evaluated, "make a new trainer");
     CHECK(again == "no error");
+  });
+}
+
+TEST_CASE("ids that no row of the table stands for are an error, whatever the vocabulary") {
+  run<plan_type>(threads, [](auto& rank) {
+    trainer_type trainer(rank);  // a table of one row, in a model of 64 ids
+    std::vector<std::int32_t> const beyond = {1}, target = {1};
+    std::string const told[] = {text_of_call([&] { trainer.step(beyond, target); }),
+                                text_of_call([&] { trainer.evaluate(beyond, target); })};
+    std::lock_guard const lock(one_at_a_time);
+    for (auto const& text : told) names(text, "token 1 at position 0");
+    CHECK(trainer.steps() == 0);
   });
 }

@@ -121,6 +121,27 @@ struct scaled : primitive {
   };
 };
 
+/// y = x, a module of the tests' own; `BeforeBackward` is called before each backward, and may throw.
+template <void (*BeforeBackward)()>
+struct identity : primitive {
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    template <class Context>
+    static void forward(Context&, frame<T> const&, T const* x, T* y) {
+      Context::backend::template copy<Place::input_size>(x, y);
+    }
+    template <class Context>
+    static void backward(Context&, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
+      BeforeBackward();
+      Context::backend::template copy<Place::input_size>(dy, dx);
+    }
+  };
+};
+
 /// Plain gradient descent: an optimizer without state.
 struct sgd {
   static constexpr std::size_t slots = 0;

@@ -17,8 +17,8 @@ struct parameter_table {
   detail::array_view<std::size_t> of_use;  ///< which entry each use reads
   detail::array_view<parameter_unit> units;
   bool reduces_at_once = false;
-  detail::array_view<std::size_t>
-      window_offset;  ///< of each use, where its gradient lies where they are reduced at once
+  /// Of each use, where its gradient lies where they are reduced at once.
+  detail::array_view<std::size_t> window_offset;
   // Elements of the arenas.
   std::size_t elements = 0;
   std::size_t gradient_elements = 0;
