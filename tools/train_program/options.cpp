@@ -20,11 +20,10 @@ CLI::Validator number(double least, double bound, std::string const& what) {
 }
 
 /// A whole number in digits: the library reads -1 as 2^64 - 1, and more digits than fit as the most that does.
-CLI::Validator whole_number(std::uint64_t least) {
-  return {[=](std::string const& text) {
+CLI::Validator whole_number() {
+  return {[](std::string const& text) {
             bool const digits = !text.empty() && text.size() <= 18 && text.find_first_not_of("0123456789") == text.npos;
-            if (!digits || std::stoull(text) < least)
-              return "is '" + text + "'; it must be a whole number from " + std::to_string(least) + " to 10^18 - 1";
+            if (!digits) return "is '" + text + "'; it must be a whole number from 0 to 10^18 - 1";
             return std::string();
           },
           "NUMBER"};
@@ -41,13 +40,13 @@ std::optional<train_options> read_options(int argc, char** argv, std::string con
       ->type_name("FILE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--steps", o.steps, "training steps")->check(whole_number(0))->capture_default_str();
-  app.add_option("--seed", o.seed, "of weights, batches and the sample")->check(whole_number(0))->capture_default_str();
+  app.add_option("--steps", o.steps, "training steps")->check(whole_number())->capture_default_str();
+  app.add_option("--seed", o.seed, "of weights, batches and the sample")->check(whole_number())->capture_default_str();
   app.add_option("--lr", o.learning_rate, "learning rate after the warm-up")
       ->check(number(0, endless, "at least 0"))
       ->capture_default_str();
   auto* const warm_up = app.add_option("--warmup", o.warm_up, "steps of linear warm-up [100, at most a tenth of all]")
-                            ->check(whole_number(0));
+                            ->check(whole_number());
   auto* const floor = app.add_option("--min-lr", o.min_learning_rate, "learning rate at the end [a tenth of --lr]")
                           ->check(number(0, endless, "at least 0"));
   app.add_option("--weight-decay", o.weight_decay, "of AdamW, on matrices and tables")
@@ -58,10 +57,10 @@ std::optional<train_options> read_options(int argc, char** argv, std::string con
       ->check(number(0, endless, "at least 0"))
       ->capture_default_str();
   app.add_option("--eval-every", o.eval_every, "steps between validations; 0: only at the end")
-      ->check(whole_number(0))
+      ->check(whole_number())
       ->capture_default_str();
   app.add_option("--sample", o.sample, "tokens of text written at the end")
-      ->check(whole_number(0))
+      ->check(whole_number())
       ->capture_default_str();
   app.add_option("--threads-per-rank", o.threads_per_rank, "threads that a rank computes with; changes no number")
       ->check(number(1, 1025, "a whole number from 1 to 1024"))
