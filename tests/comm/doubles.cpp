@@ -22,6 +22,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+namespace doubles_test {
 namespace {
 
 /// 5 buckets of 4 elements, bucket i of rank r holds i + r, through two buffers. True where every sum is right.
@@ -218,3 +219,5 @@ TEST_CASE("the recorder lists the calls of its rank, in groups made from it too"
   CHECK(calls[0] == expected(operation::send, 1));
   CHECK(calls[1] == expected(operation::receive, 0));
 }
+
+}  // namespace doubles_test

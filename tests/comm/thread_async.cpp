@@ -16,6 +16,8 @@ using namespace heddle::comm;
 using heddle::testing::watchdog;
 using std::chrono::milliseconds;
 
+namespace thread_async_test {
+
 TEST_CASE("asynchronous collectives give what the blocking ones give, also out of order and beside them") {
   watchdog const guard;
   for (std::size_t ranks = 1; ranks <= 5; ++ranks) {
@@ -169,3 +171,5 @@ TEST_CASE("a transfer needs no helper, a collective of one group does not distur
   });
   CHECK(wrong == 0);
 }
+
+}  // namespace thread_async_test

@@ -18,11 +18,20 @@ using heddle::testing::watchdog;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-namespace {
-
+namespace thread_conflicts_test {
 struct bfloat {
   std::uint16_t bits;
 };
+}  // namespace thread_conflicts_test
+
+template <>
+struct heddle::comm::element_traits<thread_conflicts_test::bfloat> {
+  static constexpr element_kind kind = element_kind::bfloat16;
+  using accumulator = void;
+};
+
+namespace thread_conflicts_test {
+namespace {
 
 /// `call` runs on both ranks; each must see an `Error` whose text has all the parts, within 5 s.
 template <class Error, class Call>
@@ -61,12 +70,6 @@ void check_mismatch(Zero zero, One one, std::vector<std::string> const& parts) {
 }
 
 }  // namespace
-
-template <>
-struct heddle::comm::element_traits<bfloat> {
-  static constexpr element_kind kind = element_kind::bfloat16;
-  using accumulator = void;
-};
 
 TEST_CASE("unlike counts are named on both ranks (NC-1)") {
   watchdog const guard;
@@ -241,3 +244,5 @@ TEST_CASE("a slow rank is no circle") {
               {.conflict_after = milliseconds(50)});
   CHECK(met == 1);
 }
+
+}  // namespace thread_conflicts_test

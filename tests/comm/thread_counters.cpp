@@ -12,6 +12,7 @@
 using namespace heddle::comm;
 using heddle::testing::watchdog;
 
+namespace thread_counters_test {
 namespace {
 
 // The last one is above the size that one rank copies for all (128 KiB in all).
@@ -86,3 +87,5 @@ TEST_CASE("each communicator counts for itself") {
   });
   CHECK(wrong == 0);
 }
+
+}  // namespace thread_counters_test

@@ -20,6 +20,7 @@ using heddle::testing::watchdog;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+namespace thread_failures_test {
 namespace {
 
 bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
@@ -352,3 +353,5 @@ TEST_CASE("a communicator that outlives its run refuses calls") {
   run_threads(1, [&](thread_communicator& world) { kept.push_back(world.split(0, 0, "kept")); });
   CHECK_THROWS_AS(kept[0].barrier(), communication_error);
 }
+
+}  // namespace thread_failures_test

@@ -19,6 +19,7 @@
 using namespace heddle::comm;
 using heddle::testing::watchdog;
 
+namespace threads_test {
 namespace {
 
 // Empty, fewer elements than ranks, not a multiple, blocks and a rest, and one that the ranks share (> 128 KiB).
@@ -288,3 +289,5 @@ TEST_CASE("the example of the reference page") {
   // [/communicate]
   CHECK(right == 4);
 }
+
+}  // namespace threads_test

@@ -12,6 +12,20 @@
 
 using namespace heddle::comm;
 
+namespace vocabulary_test {
+struct half {
+  std::uint16_t bits;
+};
+}  // namespace vocabulary_test
+
+// A user's element: 16 bits stored, reduced in float.
+template <>
+struct heddle::comm::element_traits<vocabulary_test::half> {
+  static constexpr element_kind kind = element_kind::bfloat16;
+  using accumulator = float;
+};
+
+namespace vocabulary_test {
 namespace {
 
 // Every model, and models over models, model the concept; a type that misses one operation does not.
@@ -65,18 +79,7 @@ constexpr bool chunks_partition() {
 }
 static_assert(chunks_partition());
 
-struct half {
-  std::uint16_t bits;
-};
-
 }  // namespace
-
-// A user's element: 16 bits stored, reduced in float.
-template <>
-struct heddle::comm::element_traits<half> {
-  static constexpr element_kind kind = element_kind::bfloat16;
-  using accumulator = float;
-};
 
 TEST_CASE("every name is told") {
   CHECK(name_of(element_kind::bfloat16) == std::string("bfloat16"));
@@ -95,3 +98,5 @@ TEST_CASE("the difference of two counters is what happened between them") {
   CHECK((after - before).total() == operation_counter{3, 5, 20});
   CHECK((after - before)[operation::all_reduce] == operation_counter{});
 }
+
+}  // namespace vocabulary_test

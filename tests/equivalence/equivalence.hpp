@@ -41,11 +41,6 @@ struct row : heddle::plan<Mesh, heddle::sequence_parallel<Sequence>, heddle::pip
                           heddle::accumulate<MicroBatches>, heddle::micro_batch<rows_per_micro_batch>,
                           heddle::precision<heddle::fp64>, Others...> {};
 
-/// One rank, the same global batch.
-template <std::size_t MicroBatches>
-struct serial : heddle::plan<heddle::accumulate<MicroBatches>, heddle::micro_batch<rows_per_micro_batch>,
-                             heddle::precision<heddle::fp64>> {};
-
 /// A parameter of the serial run: whole, after training, with its last gradient.
 struct whole_parameter {
   std::vector<double> value, gradient;
@@ -87,25 +82,10 @@ typename Trainer::options options() {
           .optimizer = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1}};
 }
 
+/// The serial run of that many micro-batches, made at the first call. serial.hpp has it; for the table's models, a
+/// library that all programs of the table share.
 template <class Model, std::size_t MicroBatches>
-serial_run const& serial_reference() {
-  static serial_run const reference = [] {
-    serial_run run;
-    using plan = serial<MicroBatches>;
-    heddle::run<plan>(heddle::threads, [&](auto& rank) {
-      using trainer_type = heddle::trainer<Model, plan>;
-      trainer_type trainer(rank, options<trainer_type>());
-      train(trainer, Model::vocabulary, run.loss, run.norm);
-      for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
-        auto const p = trainer.parameter(n);
-        std::size_t const size = p.entry->size;
-        run.parameter[std::string(p.entry->name.view())] = {{p.value, p.value + size}, {p.gradient, p.gradient + size}};
-      }
-    });
-    return run;
-  }();
-  return reference;
-}
+serial_run const& serial_reference();
 
 /// The largest difference of this rank's elements from the whole's, relative to the whole's largest element.
 inline double difference(double const* local, heddle::index_map const& map, std::vector<double> const& whole) {

@@ -2,6 +2,7 @@
 // Rules of a user's own, beside the table's defaults: any dimension over any axis, in any order of priority, gives the
 // one-rank run, and moves and stores what its constants say. So does padding of more than the vocabulary.
 #include "equivalence.hpp"
+#include "serial.hpp"
 
 using namespace heddle;
 

@@ -9,6 +9,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace attention_test {
 namespace {
 using heads_dim = dim<heads, 2>;
 using width_dim = dim<head_dim, 4>;
@@ -68,3 +69,5 @@ TEST_CASE("rotary: multi-head and grouped-query") {
 TEST_CASE("cross_entropy: ignored targets, padded vocabulary") {
   check_module<cross_entropy<vocab_dim>, activations<vocab_dim>>();
 }
+
+}  // namespace attention_test

@@ -11,6 +11,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace chains_test {
 namespace {
 constexpr initializer start = normal(1);
 using up = product<dims<embed_dim>, dims<mlp_dim>, start>;
@@ -91,3 +92,5 @@ TEST_CASE("the same where the output is kept in the op's own layout") {
   check_chain<residual<sequential<silu, whole>>>();
   check_chain<repeat<dim<layers, 3>, sequential<whole, silu, whole>>>();
 }
+
+}  // namespace chains_test

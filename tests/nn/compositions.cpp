@@ -12,6 +12,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace compositions_test {
 namespace {
 constexpr initializer start = normal(1);
 using up = product<dims<embed_dim>, dims<mlp_dim>, start>;
@@ -32,3 +33,5 @@ TEST_CASE("a block: attention and feed-forward branches with everything in them"
   check_module<block, activations<embed_dim>>();
   check_module<repeat<dim<layers, 3>, block>, activations<embed_dim>>();
 }
+
+}  // namespace compositions_test

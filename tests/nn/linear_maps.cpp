@@ -8,6 +8,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace linear_maps_test {
 namespace {
 constexpr initializer start = normal(1);
 }
@@ -28,3 +29,5 @@ TEST_CASE("bias, positions") {
   check_module<position_embedding<sequence_dim, embed_dim>, activations<embed_dim>>();
 }
 TEST_CASE("embedding over a padded vocabulary") { check_module<embedding<vocab_dim, embed_dim>, tokens>(); }
+
+}  // namespace linear_maps_test

@@ -7,6 +7,8 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace pointwise_test {
+
 TEST_CASE("activations") {
   check_module<gelu, activations<mlp_dim>>();
   check_module<gelu_erf, activations<embed_dim>>();
@@ -22,3 +24,5 @@ TEST_CASE("dropout, also with probability 0") {
   check_module<dropout<probability{0.3}>, activations<mlp_dim>>();
   check_module<dropout<probability{0}>, activations<embed_dim>>();
 }
+
+}  // namespace pointwise_test

@@ -9,6 +9,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace repeats_test {
 namespace {
 constexpr initializer start = normal(1);
 using keeping = residual<sequential<product<dims<embed_dim>, dims<mlp_dim>, start>, gelu, linear<mlp_dim, embed_dim>>>;
@@ -74,3 +75,5 @@ TEST_CASE("nested repeats number their layers row by row, inside whatever enclos
   // The harness encloses them in a layer 1.
   CHECK(visited == std::vector<std::size_t>{6, 7, 8, 9, 10, 11});
 }
+
+}  // namespace repeats_test

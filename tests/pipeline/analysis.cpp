@@ -10,6 +10,7 @@
 
 #include "grid.hpp"
 
+namespace analysis_test {
 namespace {
 
 namespace pl = heddle::schedules;
@@ -140,3 +141,5 @@ TEST_CASE("the timeline of 1F1B with p = 2, m = 2") {
   CHECK(std::ranges::equal(line::stage(0), first));
   CHECK(std::ranges::equal(line::stage(1), second));
 }
+
+}  // namespace analysis_test

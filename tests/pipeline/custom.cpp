@@ -6,6 +6,8 @@
 #include <heddle/pipeline/analysis.hpp>
 #include "grid.hpp"
 
+namespace custom_test {
+
 // Schedules as a user writes them: the vocabulary must carry more than the two that come with the library.
 namespace {
 
@@ -139,3 +141,4 @@ TEST_CASE("exactly one stage and chunk holds the loss (IV-2)") {
 }
 
 }  // namespace
+}  // namespace custom_test

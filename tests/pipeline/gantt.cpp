@@ -11,6 +11,7 @@
 #include <heddle/pipeline/gpipe.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>
 
+namespace gantt_test {
 namespace {
 
 namespace pl = heddle::schedules;
@@ -82,3 +83,5 @@ TEST_CASE("the charts of the reference page are what the library draws") {
   CHECK(read("schedule-gpipe.svg") == pl::gantt_svg<heddle::gpipe, 4, 8>("gpipe"));
   CHECK(read("schedule-one-f-one-b.svg") == pl::gantt_svg<heddle::one_f_one_b, 4, 8>("one_f_one_b"));
 }
+
+}  // namespace gantt_test

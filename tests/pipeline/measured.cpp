@@ -7,6 +7,7 @@
 #include <heddle/pipeline/measured_schedule.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>
 
+namespace measured_test {
 namespace {
 
 namespace pl = heddle::schedules;
@@ -105,3 +106,5 @@ TEST_CASE("gradients that arrive ahead are counted") {
   CHECK(measured.gradients_ahead[0] == 3);
   CHECK(measured.gradients_ahead[1] == 1);
 }
+
+}  // namespace measured_test

@@ -9,6 +9,8 @@
 #include <heddle/pipeline/fault_of.hpp>
 #include "grid.hpp"
 
+namespace proof_test {
+
 // Each fact, on lists that keep it and on lists with one planted fault.
 namespace {
 
@@ -224,3 +226,5 @@ TEST_CASE("facts are judged at run time as at compile time, for recorded traces"
   trace[1] = f(0);
   CHECK(judge<1>(trace).kind == kind::forward_not_once);
 }
+
+}  // namespace proof_test

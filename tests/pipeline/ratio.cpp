@@ -7,6 +7,8 @@
 
 using heddle::ratio;
 
+namespace ratio_test {
+
 static_assert(ratio{2, 10} == ratio{1, 5});
 static_assert(ratio{0, 7} == ratio{});
 static_assert(ratio{1, 5} != ratio{1, 6});
@@ -36,3 +38,5 @@ TEST_CASE("ratios are ordered like their values") {
         }
   CHECK(ratio{3, 8}.to_double() == 0.375);
 }
+
+}  // namespace ratio_test

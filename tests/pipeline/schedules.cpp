@@ -7,6 +7,8 @@
 #include <heddle/pipeline/schedule_table.hpp>
 #include "grid.hpp"
 
+namespace schedules_test {
+
 namespace pl = heddle::schedules;
 using heddle::gpipe;
 using heddle::one_f_one_b;
@@ -120,3 +122,5 @@ TEST_CASE("each action has its name") {
   CHECK(std::string(pl::name(pl::action_kind::receive_gradient)) == "receive_gradient");
   CHECK(std::string(pl::name(pl::action_kind::step)) == "step");
 }
+
+}  // namespace schedules_test

@@ -9,6 +9,7 @@
 #include <heddle/pipeline/schedule_table.hpp>
 #include "grid.hpp"
 
+namespace slots_test {
 namespace {
 
 namespace pl = heddle::schedules;
@@ -91,3 +92,5 @@ TEST_CASE("a buffer is written again only when its last send has been taken") {
   for (std::size_t i = 0; i < list.size(); ++i)
     CHECK(table::sends_taken_before(1, i) == (list[i].kind == pl::action_kind::backward ? list[i].micro_batch : 0));
 }
+
+}  // namespace slots_test

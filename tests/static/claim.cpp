@@ -8,6 +8,7 @@
 
 using namespace heddle;
 
+namespace claim_test {
 namespace {
 
 using world = mesh<axis<dp, 2>, axis<pp, 1>, axis<cp, 3>, axis<tp, 4>>;
@@ -56,3 +57,5 @@ static_assert(withheld_dimension(m, r, subset(0b000011), subset(0b000010), on_tp
 }  // namespace
 
 TEST_CASE("claims are constants") { CHECK(claiming_rule(m, r, subset(0), {}, on_tp) == r.count); }
+
+}  // namespace claim_test

@@ -4,6 +4,8 @@
 
 #include <heddle/heddle.hpp>
 
+namespace estimates_test {
+
 namespace hd = heddle;
 
 namespace {
@@ -46,3 +48,5 @@ static_assert(hd::zero_largest_model(2, 32e9, 64) > 14.4e9);
 }  // namespace
 
 TEST_CASE("estimates are constants") { CHECK(estimate.overlapped > 0); }
+
+}  // namespace estimates_test

@@ -8,6 +8,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace megatron_test {
 namespace {
 
 constexpr gpt2_config small{.vocabulary = 64, .context = 16, .layers = 2, .heads = 8, .width = 64};
@@ -165,3 +166,5 @@ TEST_CASE("traffic of a block is the same on every rank of the axis") {
     CHECK(here == forward_traffic<block>());
   }
 }
+
+}  // namespace megatron_test

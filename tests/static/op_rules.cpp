@@ -8,6 +8,7 @@
 
 using namespace heddle;
 
+namespace op_rules_test {
 namespace {
 
 struct nothing {};
@@ -147,3 +148,5 @@ TEST_CASE("every rank of a mesh has its own coordinates, and groups are along on
     }
   }
 }
+
+}  // namespace op_rules_test

@@ -14,6 +14,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace paper_flops {
 namespace {
 
 constexpr double percent(double share) { return 100 * share; }
@@ -209,3 +210,5 @@ TEST_CASE("a step lies between what hides and what does not") {
   CHECK(s.in_turn == 2.5);
   CHECK(estimate_step(1, 1, 4, 1).overlapped == 4);
 }
+
+}  // namespace paper_flops

@@ -9,6 +9,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace paper_gpt {
 namespace {
 
 template <std::size_t L, std::size_t H, std::size_t A, std::size_t V, std::size_t S>
@@ -96,3 +97,5 @@ TEST_CASE("equation 2 holds for every depth and width of a grid") {
   CHECK(by_equation_2<3, 16, 4, 65, 8>);
   CHECK(by_equation_2<3, 48, 4, 65, 8>);
 }
+
+}  // namespace paper_gpt

@@ -16,6 +16,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace paper_others {
 namespace {
 
 // PRM-001, 002, 004: the GPT-2 checkpoints, to the parameter.
@@ -91,3 +92,5 @@ TEST_CASE("matrices of a model are fewer than its parameters") {
   CHECK(matrix_elements<nano_cpu>(true) < matrix_elements<nano_cpu>(false));
   CHECK(matrix_elements<nano_cpu>(false) < parameters_of<nano_cpu>);
 }
+
+}  // namespace paper_others

@@ -7,6 +7,8 @@
 #include <heddle/heddle.hpp>
 #include <vector>
 
+namespace paper_run {
+
 namespace hd = heddle;
 
 namespace {
@@ -33,3 +35,5 @@ TEST_CASE("the loss at the start is ln 65") {
   // The tolerance is the row's: logits of a fresh model are small but not zero.
   CHECK(std::abs(loss.sum / static_cast<double>(loss.count) - 4.1744) < 0.05);
 }
+
+}  // namespace paper_run

@@ -10,6 +10,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace paper_traffic {
 namespace {
 
 constexpr std::size_t b = 3, s = 16, h = 64, t = 4;  // the letters of arXiv 2104.04473
@@ -102,3 +103,5 @@ TEST_CASE("every tensor rank of a layer sends the same") {
     CHECK(sent == of_layer<tensor>());
   }
 }
+
+}  // namespace paper_traffic

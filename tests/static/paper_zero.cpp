@@ -12,6 +12,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace paper_zero {
 namespace {
 
 // ZER-001, 002 (arXiv 1910.02054 s3.1).
@@ -208,3 +209,5 @@ TEST_CASE("estimates refuse what does not exist") {
   CHECK_THROWS_AS((void)zero_elements_sent(4, 1e9, 8), heddle::error);
   CHECK_THROWS_AS((void)deepspeed_zero2(t5_on_host), heddle::error);
 }
+
+}  // namespace paper_zero

@@ -8,6 +8,7 @@
 
 using heddle::cosine_schedule;
 
+namespace learning_rate_test {
 namespace {
 
 constexpr cosine_schedule shakespeare({.peak = 1e-3, .floor = 1e-4, .warm_up = 100, .decay_end = 2000});
@@ -71,3 +72,5 @@ TEST_CASE("impossible schedules are refused") {
                        heddle::error);
   CHECK_THROWS_AS(cosine_schedule({.peak = std::nan(""), .decay_end = 4}), heddle::error);
 }
+
+}  // namespace learning_rate_test

@@ -12,6 +12,7 @@
 using heddle::metrics_row;
 using heddle::detail::nice_ticks;
 
+namespace loss_svg_test {
 namespace {
 
 std::string labels(heddle::detail::axis_ticks const& ticks) {
@@ -96,3 +97,5 @@ TEST_CASE("runs with one loss or none are drawn, and files appear whole") {
   CHECK(count_of(svg, "curve train") == 0);
   CHECK(folder.files() == 1);
 }
+
+}  // namespace loss_svg_test

@@ -9,6 +9,7 @@
 
 using heddle::metrics_file;
 
+namespace metrics_test {
 namespace {
 std::string const header = "step,tokens,train_loss,validation_loss,gradient_norm,learning_rate,tokens_per_second\n";
 }
@@ -76,3 +77,5 @@ TEST_CASE("a file is read back as it was written, and nothing else is accepted")
   CHECK_THROWS_WITH_AS(metrics_file::resume(folder / "absent.csv", 3), doctest::Contains("cannot be opened"),
                        heddle::error);
 }
+
+}  // namespace metrics_test

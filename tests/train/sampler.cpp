@@ -15,6 +15,7 @@ using heddle::random_windows;
 using heddle::token_batch;
 using heddle::token_buffer;
 
+namespace sampler_test {
 namespace {
 
 /// Tokens valued 0 … count − 1.
@@ -220,3 +221,5 @@ TEST_CASE("a batch and a sampler of different plans are refused") {
   CHECK_THROWS_WITH_AS(mine.fill(random_windows(100, 8, 0), source, 0, 2), doctest::Contains("the data rank 2"),
                        heddle::error);
 }
+
+}  // namespace sampler_test

@@ -8,6 +8,8 @@
 
 #include "scratch_folder.hpp"
 
+namespace text_test {
+
 TEST_CASE("text is read as bytes, of several files in order") {
   scratch_folder const folder;
   put_bytes(folder / "a", std::string("x\0\xFF", 3));
@@ -57,3 +59,5 @@ TEST_CASE("a corpus is cut without loss or overlap") {
   CHECK_THROWS_WITH_AS(parts.training.copy(16, 2, out), doctest::Contains("has 17 tokens"), heddle::error);
   CHECK_THROWS_WITH_AS(heddle::corpus(text, 1.5), doctest::Contains("'fraction' is 1.5"), heddle::error);
 }
+
+}  // namespace text_test

@@ -14,6 +14,8 @@
 
 #include <heddle/heddle.hpp>
 
+namespace token_batches_test {
+
 namespace hd = heddle;
 
 using model = hd::gpt2<hd::gpt2_config{.vocabulary = 200, .context = 4, .layers = 1, .heads = 1, .width = 4}>;
@@ -112,3 +114,5 @@ TEST_CASE("more epochs than can be counted in batches are refused, not wrapped a
   CHECK(text.find("'epochs' is 4611686018427387904, which at 4 batches") != std::string::npos);
   std::filesystem::remove(path);
 }
+
+}  // namespace token_batches_test

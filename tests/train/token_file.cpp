@@ -12,6 +12,7 @@
 using heddle::token_file;
 using heddle::token_file_writer;
 
+namespace token_file_test {
 namespace {
 
 std::vector<std::int32_t> counted(std::size_t count) {
@@ -165,3 +166,5 @@ TEST_CASE("without commit the old file stays and nothing is left behind") {
                        heddle::error);
   CHECK(folder.files() == 1);
 }
+
+}  // namespace token_file_test

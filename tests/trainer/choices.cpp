@@ -10,6 +10,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace choices_test {
 namespace {
 
 struct serial : plan<micro_batch<2>, accumulate<4>, precision<fp64>> {};
@@ -196,3 +197,5 @@ TEST_CASE("rotary turns by the base that it is given, at global positions") {
     CHECK(x[12 + 3] == doctest::Approx(std::sin(angle)).epsilon(1e-14));
   });
 }
+
+}  // namespace choices_test

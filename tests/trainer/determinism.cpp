@@ -10,6 +10,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace determinism_test {
 namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = 16, .dropout = 0.1}>;
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<5>> {};
@@ -80,3 +81,5 @@ TEST_CASE("late communication changes no bit: no buffer is reused and no result 
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     CHECK(delayed_run<pipeline_alone>(seed, std::chrono::microseconds(4000)) == first);
 }
+
+}  // namespace determinism_test

@@ -7,6 +7,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_adam {
 namespace {
 template <factor Gradient>
 using constant_gradient = model_of<1, scalar<>, weighted_loss<Gradient>>;
@@ -59,3 +60,5 @@ TEST_CASE("AD-3: the correction is on, and the counter advances once a step") {
       });
   CHECK(result.step.size() == 5);
 }
+
+}  // namespace faults_adam

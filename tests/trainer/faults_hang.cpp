@@ -11,6 +11,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_hang {
 namespace {
 
 /// Ranks count for themselves, being threads.
@@ -111,3 +112,5 @@ TEST_CASE("HT-3: a missing rank: the wait ends in time, later calls throw at onc
                   comm::operation_timeout);
   CHECK(rank_0_is_done);
 }
+
+}  // namespace faults_hang

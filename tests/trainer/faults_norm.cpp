@@ -8,6 +8,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_norm {
 namespace {
 using four = dim<mlp, 4>;
 // L = Σ_j b_j · w with w = 2 and b_j = 3/4: dL/dw = 3, dL/db_j = 2. All bits are exact.
@@ -96,3 +97,5 @@ TEST_CASE("the norm of a padded table: padding has a gradient of zero, whatever 
       });
   CHECK(result.step[0].gradient_norm == 7.0);
 }
+
+}  // namespace faults_norm

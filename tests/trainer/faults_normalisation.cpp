@@ -7,6 +7,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_normalisation {
 namespace {
 
 // w = 0 and loss (w − y)²/2 per token: the gradient of a token is −y.
@@ -109,3 +110,5 @@ TEST_CASE("CE-2: one data rank has no label that counts: losses and gradients ar
     for (std::size_t i = 0; i < p.gradient.size(); ++i)
       CHECK(std::fabs(p.gradient[i] - found.parameter.at(name).gradient[i]) <= 1e-15);
 }
+
+}  // namespace faults_normalisation

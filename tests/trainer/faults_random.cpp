@@ -8,6 +8,8 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_random {
+
 TEST_CASE("RN-1: backward uses the very mask of the loss, and each step and layer has its own") {
   // L = Σ v_i · mask_i · w_i with v = 1: the gradient of w is the mask of the forward, that of v the mask of the
   // backward times w. w is irregular, so the loss tells which mask it had.
@@ -96,3 +98,5 @@ TEST_CASE("RN-2: on activations that tp shards masks differ on all four ranks") 
     for (std::size_t j = 0; j < i; ++j) CHECK(mask[i] != mask[j]);
   check_kept_fraction(mask);
 }
+
+}  // namespace faults_random

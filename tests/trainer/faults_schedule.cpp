@@ -9,6 +9,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_schedule {
 namespace {
 using words = dim<vocab, 5>;
 using width = dim<embed, 4>;
@@ -49,3 +50,5 @@ TEST_CASE("PS-1: four stages, two micro-batches") { check_micro_batches<2>(); }
 TEST_CASE("PS-1: four stages, three micro-batches") { check_micro_batches<3>(); }
 TEST_CASE("PS-1: four stages, four micro-batches") { check_micro_batches<4>(); }
 TEST_CASE("PS-1: four stages, five micro-batches") { check_micro_batches<5>(); }
+
+}  // namespace faults_schedule

@@ -7,6 +7,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_tied {
 namespace {
 using words = dim<vocab, 4>;
 using width = dim<embed, 2>;
@@ -121,3 +122,5 @@ TEST_CASE("TE-3: a weight used twice along one path gets both of its gradients, 
   CHECK(result.parameter.at("first.weight").gradient[0] == 12.0);  // 2·x·w
   CHECK(result.parameter.at("x.weight").gradient[0] == 4.0);       // w²
 }
+
+}  // namespace faults_tied

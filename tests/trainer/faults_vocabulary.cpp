@@ -8,6 +8,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_vocabulary {
 namespace {
 
 template <std::size_t Vocabulary, std::size_t Width>
@@ -126,3 +127,5 @@ TEST_CASE("VP-3: one function computes the padded size, for table, head and opti
   CHECK(padded_size(50100, 1, 64) == 50112);
   CHECK(padded_size(50100, 2, 64) == 50176);
 }
+
+}  // namespace faults_vocabulary

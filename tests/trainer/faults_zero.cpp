@@ -8,6 +8,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace faults_zero {
 namespace {
 
 template <std::size_t Ranks>
@@ -107,3 +108,5 @@ TEST_CASE("TE-2: outside a step a rank has its own part of a parameter, and know
     for (std::size_t i = 0; i < p.entry->size; ++i) CHECK(p.value[i] == (i < real ? 1.0 : 0.0));
   });
 }
+
+}  // namespace faults_zero

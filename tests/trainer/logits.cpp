@@ -8,6 +8,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace logits_test {
 namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 4, .layers = 3, .heads = 2, .width = 8, .dropout = 0.5}>;
 struct one_rank : plan<micro_batch<2>, accumulate<2>, precision<fp64>> {};
@@ -82,3 +83,5 @@ TEST_CASE("a model that says another vocabulary than its head has is told so") {
   CHECK(text.find("64") != std::string::npos);
   CHECK(text.find("rows of 5") != std::string::npos);
 }
+
+}  // namespace logits_test

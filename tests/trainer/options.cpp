@@ -13,6 +13,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace options_test {
 namespace {
 
 using model = model_of<1, scalar<>, weighted_loss<>>;
@@ -283,3 +284,5 @@ TEST_CASE("ids that no row of the table stands for are an error, whatever the vo
     CHECK(trainer.steps() == 0);
   });
 }
+
+}  // namespace options_test

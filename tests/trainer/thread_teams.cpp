@@ -7,6 +7,7 @@
 using namespace heddle;
 using namespace heddle::testing;
 
+namespace thread_teams_test {
 namespace {
 
 /// Wide enough that its products, norms, attention and dropout have several parts.
@@ -71,3 +72,5 @@ TEST_CASE("what a part throws ends the run") {
                                   }),
                        doctest::Contains("part 7: broken"), comm::rank_failed);
 }
+
+}  // namespace thread_teams_test

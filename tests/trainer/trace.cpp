@@ -13,6 +13,7 @@ using namespace heddle::testing;
 using schedules::action;
 using schedules::action_kind;
 
+namespace trace_test {
 namespace {
 
 /// What the layers of this rank were called for, in order. The micro-batch is the value that passes through them.
@@ -97,3 +98,5 @@ TEST_CASE("the executed trace is the schedule: GPipe, two stages") { check_trace
 TEST_CASE("the executed trace is the schedule: GPipe, four stages") { check_trace<gpipe, 4, 6>(); }
 TEST_CASE("the executed trace is the schedule: 1F1B, two stages") { check_trace<one_f_one_b, 2, 3>(); }
 TEST_CASE("the executed trace is the schedule: 1F1B, four stages") { check_trace<one_f_one_b, 4, 6>(); }
+
+}  // namespace trace_test
