@@ -24,7 +24,8 @@ MESHES = {
     "pp4": (1, 1, 4, 1), "dp2-tp2": (1, 2, 1, 2), "dp2-pp2": (1, 2, 2, 1), "pp2-tp2": (1, 1, 2, 2),
     "dp2-pp2-tp2": (1, 2, 2, 2), "hybrid": (2, 2, 1, 1),
 }
-# Of the covering table: the meshes of one program share what does not depend on a mesh, half of the compiler's work.
+# Of the covering table: the meshes of one program share what does not depend on a mesh, half of the compiler's work. Of the
+# full table a program has the rows of one mesh, model and rule, which share their modules.
 PROGRAMS = {"data": ["dp2", "dp4", "hybrid"], "tensor": ["tp2", "tp4", "dp2-tp2"], "pipeline": ["pp2", "pp4", "dp2-pp2"],
             "three": ["pp2-tp2", "dp2-pp2-tp2"]}
 SEQUENCE = ["sequence", "plain"]
@@ -91,7 +92,13 @@ TABLES = {"full": full, "covering": covering, "small": small}
 
 
 def programs(table):
-    return PROGRAMS if table == "covering" else {mesh: [mesh] for mesh in MESHES}
+    """The rows of each program."""
+    of = {}
+    for row in TABLES[table]():
+        mesh, rule, _, _, model = row[:5]
+        whole = f"{mesh}-{model}-{rule}"
+        of.setdefault(next(n for n, meshes in PROGRAMS.items() if mesh in meshes) if table == "covering" else whole, []).append(row)
+    return of
 
 
 def heading(header):
@@ -134,18 +141,17 @@ def main():
         write(path, serial(model))
         return
     table = sys.argv[2]
-    rows = TABLES[table]()
     if command == "list":
-        for row in rows:
+        for row in TABLES[table]():
             print(*row)
     elif command == "programs":
         print(*programs(table), sep="\n")
     elif command == "source":
         name, path = sys.argv[3], sys.argv[4]
         if table == "small":  # a program by itself
-            write(path, source(rows, "serial.hpp"))
+            write(path, source(small(), "serial.hpp"))
         else:
-            write(path, source([row for row in rows if row[0] in programs(table)[name]], "equivalence.hpp"))
+            write(path, source(programs(table)[name], "equivalence.hpp"))
     else:
         sys.exit(f"table.py: unknown command '{command}'")
 

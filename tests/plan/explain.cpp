@@ -8,6 +8,8 @@
 #include <heddle/plan/traffic_classes.hpp>
 #include <string>
 
+namespace explain_test {
+
 namespace hd = heddle;
 
 namespace {
@@ -142,3 +144,5 @@ TEST_CASE("halving finds what asking every position finds") {
   CHECK(on[2].last == 999999);
   CHECK(on[3].last == 1000002);
 }
+
+}  // namespace explain_test

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+namespace plan_set_test {
+
 namespace hd = heddle;
 
 struct alone : hd::plan<hd::micro_batch<3>> {
@@ -45,3 +47,5 @@ TEST_CASE("a loop visits the plans in order") {
   both::for_each([&](auto plan) { seen.emplace_back(decltype(plan)::type::name); });
   CHECK(seen == std::vector<std::string>{"alone", "pair"});
 }
+
+}  // namespace plan_set_test

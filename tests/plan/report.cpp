@@ -5,6 +5,8 @@
 #include <heddle/plan/report.hpp>
 #include <string>
 
+namespace report_test {
+
 namespace hd = heddle;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("a parameter's row has the layouts in which it and its optimizer state
       "h.mlp.fc.weight [layers, mlp, embed], at rest [layers, mlp, embed:dp], state [layers, mlp, embed] 12 × 32 × 8, "
       "at rest 12 × 32 × 4, state 12 × 32 × 8 dp all_reduce dp");
 }
+
+}  // namespace report_test

@@ -61,10 +61,12 @@ constexpr auto refused = sizeof(check<with_mlp_250, tp_4>);
 constexpr auto refused = sizeof(check<with_13_tokens, tp_4_unpadded>);
 #elif defined(REJECT_SEQUENCE)           // expect: size_of<heddle::sequence, 18>, heddle::must_be_a_multiple_of<4>
 // expect: must_be_a_multiple_of<4>, heddle::use_a_size_of<16, 20>
+// expect: heddle::or_shard_another_dimension_than<heddle::sequence>
 // errors: at most 1
 constexpr auto refused = sizeof(check<with_context_18, tp_4>);
 #elif defined(REJECT_LAYERS)             // expect: size_of<heddle::layers, 6>, heddle::must_be_a_multiple_of<4>
 // expect: must_be_a_multiple_of<4>, heddle::use_a_size_of<4, 8>
+// expect: heddle::or_shard_another_dimension_than<heddle::layers>
 // errors: at most 1
 constexpr auto refused = sizeof(check<with_6_layers, pp_4>);
 #elif defined(REJECT_TOO_FEW_LAYERS)     // expect: size_of<heddle::layers, 2>, heddle::must_be_a_multiple_of<4>

@@ -2,13 +2,8 @@
 // Parameters of published checkpoints and of nanoGPT: rows PRM-…, NPT-…, GPI-009/011, DAL-005/006 of
 // shared/paper-values.csv.
 //
-// Left out, with the reason:
-//   NPT-002, 004, 006      operations and days: in paper_flops.cpp.
-//   NPT-010, 021, 023      losses after hours on a GPU, or of downloaded checkpoints.
-//   NPT-011                a training run of 2000 steps: docs/reference/train.md has its command and its loss.
-//   NPT-017                in tests/train/text.cpp.
-//   NPT-019                BPE needs a tokenizer that is not here.
-//   NPT-025                the loss at the start: in paper_run.cpp.
+// NPT-002, 004 and 006 are in paper_flops.cpp, 017 in tests/train/text.cpp, 025 in paper_run.cpp; tests/README.md lists
+// what is left out.
 #include <doctest/doctest.h>
 
 #include "paper.hpp"

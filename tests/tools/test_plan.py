@@ -210,6 +210,9 @@ class Plan(unittest.TestCase):
                      "--accumulate", 2)
         self.question_refused(["--accumulate", "65536"], *gpt, "--mesh", "dp=4", "--accumulate", 65537)
         self.question_refused(["--bucket", "25MiB"], *gpt, "--mesh", "dp=4", "--bucket", "25 MB")
+        self.question_refused(["--fits", "2^60"], *gpt, "--mesh", 1, "--fits", 2**60 + 1)
+        self.assertEqual(plan.checked(plan.read(["--model=gpt2", "--mesh=1", f"--fits={2**60}"]))["fits"], 2**60)
+        self.question_refused(["--dropout", "below 1", "15 decimals"], *gpt, "--mesh", 1, "--dropout", "0." + 16 * "9")
         self.refused(["CXX", "no-such-compiler"], *gpt, "--mesh", 1, CXX="no-such-compiler")
 
     def test_output_that_is_lost(self):

@@ -41,6 +41,14 @@ class Setup(unittest.TestCase):
                 self.assertRegex(asked[1], "^noninteractive install -qq -y .*libeigen3-dev.* doctest-dev")
                 self.assertEqual(len(asked), 2)
 
+    def test_nothing_is_asked_where_all_is_there(self):
+        self.command("g++", "cat > /dev/null")  # every header is found
+        for name in ("meson", "ninja", "clang++", "clang-tidy-14", "clang-format-14", "cmake", "pkg-config"):
+            self.command(name, "exit 0")
+        ended = self.run_as(1000, "train", "test", "plan")
+        self.assertEqual((ended.returncode, ended.stdout, ended.stderr), (0, "", ""))
+        self.assertFalse((self.at / "asked").exists())
+
     def test_a_set_that_is_not_there(self):
         ended = self.run_as(0, "everything")
         self.assertEqual(ended.returncode, 2)

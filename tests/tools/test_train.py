@@ -61,7 +61,8 @@ class Train(unittest.TestCase):
 
     def test_a_run(self):
         out = self.at / "a" / "b"  # made with its parents
-        ended = run("--data", self.text, "--steps", STEPS, "--eval-every", 5, "--out", out, "--sample", 30, "--lr", "3e-3")
+        ended = run("--data", self.text, "--steps", STEPS, "--eval-every", 5, "--out", out, "--sample", 30, "--lr", "3e-3",
+                    "--min-lr", "1e-3")
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(ended.stderr, "")
         lines = ended.stdout.splitlines()
@@ -84,11 +85,12 @@ class Train(unittest.TestCase):
         self.assertLess(losses[-1], losses[0] - 0.5)
         self.assertAlmostEqual(float(rows[-1]["validation_loss"]), last, delta=6e-5)
         self.assertLess(last, float(rows[0]["validation_loss"]) - 0.5)
-        # One step of warm-up of 12 steps, then the cosine to a tenth: the peak is at step 1.
+        # One step of warm-up of 12 steps, then the cosine to the floor: the peak is at step 1, and the last step is a
+        # twelfth of the way before the floor.
         rates = [float(row["learning_rate"]) for row in rows[:-1]]
         self.assertAlmostEqual(rates[0], 1.5e-3)
         self.assertAlmostEqual(rates[1], 3e-3)
-        self.assertTrue(all(a > b for a, b in zip(rates[1:], rates[2:])) and rates[-1] > 3e-4)
+        self.assertTrue(all(a > b for a, b in zip(rates[1:], rates[2:])) and 1e-3 < rates[-1] < 1.1e-3)
 
         for name in ("loss.svg", "schedule.svg"):
             self.assertTrue(xml.etree.ElementTree.parse(out / name).getroot().tag.endswith("svg"), name)
@@ -197,6 +199,8 @@ class Train(unittest.TestCase):
         ended = run("--data", self.token_file(), "--steps", 2, "--sample", 5, "--out", self.at)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertIn("2,000 tokens of a vocabulary of 256", ended.stdout)
+        sample = re.search(r"\nwrote [^\n]*\n\n(.*)\n\nvalidation loss", ended.stdout, re.DOTALL)[1]
+        self.assertEqual(len(re.findall(r"\\x[0-9a-f]{2}|.", sample, re.DOTALL)), 5, sample)
 
     def test_data_that_is_refused(self):
         rest = ("--steps", 1, "--out", self.at)

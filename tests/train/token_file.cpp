@@ -126,6 +126,27 @@ TEST_CASE("damaged and hostile files are refused with the reason") {
   refused(folder / "cut.bin", "but 7 bytes follow");
 }
 
+TEST_CASE("whatever one byte of the header becomes, it is refused, or is a vocabulary that tokens are held to") {
+  scratch_folder const folder;
+  write(folder / "good.bin", 5, counted(4));
+  std::string const good = bytes_of(folder / "good.bin");
+  for (std::size_t at = 0; at < 32; ++at)
+    for (int value = 0; value < 256; ++value) {
+      std::string bytes = good;
+      bytes[at] = static_cast<char>(value);
+      put_bytes(folder / "changed.bin", bytes);
+      CAPTURE(at);
+      CAPTURE(value);
+      std::size_t const vocabulary = at == 16   ? static_cast<std::size_t>(value)
+                                     : at == 17 ? 5 + 256 * static_cast<std::size_t>(value)
+                                                : 0;
+      if (bytes == good || vocabulary > 3)
+        CHECK(read(folder / "changed.bin") == counted(4));
+      else
+        CHECK_THROWS_AS(read(folder / "changed.bin"), heddle::error);
+    }
+}
+
 TEST_CASE("a token outside the vocabulary is refused when it is read") {
   scratch_folder const folder;
   token_file const in(changed(folder, 32 + 4, "\5"));

@@ -36,6 +36,8 @@ void check_no_allocation(threads_type where = threads) {
 }
 struct serial : plan<accumulate<4>> {};
 struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
+struct at_once
+    : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>, reduce_gradients<per_micro_batch>> {};
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<4>> {};
 }  // namespace
 
@@ -44,6 +46,7 @@ TEST_CASE("after the first, a step under dp2 pp2 tp2 with dropout allocates noth
   check_no_allocation<everything>();
 }
 TEST_CASE("a step under zero 3 with small buckets allocates nothing on any rank") { check_no_allocation<sharded>(); }
+TEST_CASE("nor does one that reduces gradients per micro-batch") { check_no_allocation<at_once>(); }
 TEST_CASE("nor does one with three threads, whose working memory the rank's own thread allocates") {
   check_no_allocation<serial>(threads.per_rank(3));
 }

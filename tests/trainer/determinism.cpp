@@ -72,7 +72,7 @@ TEST_CASE("two runs of one plan give the same bits on all eight ranks") {
   CHECK(first[0].size() > 100);
   CHECK(plain_run<everything>() == first);
 }
-TEST_CASE("late communication changes no bit: no buffer is reused and no result read too early") {
+TEST_CASE("late communication changes no bit: no buffer is reused, no result read too early (OV-1, OV-3, LS-2)") {
   watchdog const dog(std::chrono::seconds(100));
   CHECK(delayed_run<everything>(1, std::chrono::microseconds(300)) == plain_run<everything>());
   CHECK(delayed_run<sharded>(2, std::chrono::microseconds(300)) == plain_run<sharded>());

@@ -63,7 +63,7 @@ def one_of(option, text, known):
 
 
 def size_in_bytes(option, text):
-    found = re.fullmatch(r"([0-9]{1,15}) ?(|B|KiB|MiB|GiB|TiB)", text, re.ASCII)
+    found = re.fullmatch(r"([0-9]{1,19}) ?(|B|KiB|MiB|GiB|TiB)", text, re.ASCII)
     if not found or not 1 <= int(found[1]) * UNITS[found[2]] <= 1 << 60:
         raise refused(f"{option}: must be a number of bytes of at most 2^60, not {shown(text)}; write 25MiB, 80GiB or "
                       "the bytes themselves")
@@ -181,8 +181,10 @@ def checked(asked):
         if key in SIZES:
             q[key] = number(option, asked[key], 1 << 32)
         elif key == "dropout":
-            if not re.fullmatch(r"0(\.[0-9]{1,9})?", asked[key], re.ASCII):
-                raise refused(f"--dropout: must be a probability below 1, not {shown(asked[key])}; write 0.1")
+            # As many digits as a double tells apart from 1.
+            if not re.fullmatch(r"0(\.[0-9]{1,15})?", asked[key], re.ASCII):
+                raise refused(f"--dropout: must be a probability below 1 of at most 15 decimals, not {shown(asked[key])}; "
+                              "write 0.1")
             q[key] = asked[key]
         else:
             q[key] = one_of(option, asked[key], ("on", "off")) == "on"
@@ -431,13 +433,20 @@ def program_of(q):
     return program
 
 
+def last_used(path):
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another tools/plan forgot it
+        return 0
+
+
 def forget(base):
     """Keeps the programs used last, and of the support the present one."""
-    programs = sorted((BUILD / "programs").iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    programs = sorted((BUILD / "programs").iterdir(), key=last_used, reverse=True)
     for old in programs[KEPT_PROGRAMS:]:
         old.unlink(missing_ok=True)
     for old in BUILD.glob("support-*"):
-        if old.name != "support-" + base[:16] and time.time() - old.stat().st_mtime > 3600:
+        if old.name != "support-" + base[:16] and time.time() - last_used(old) > 3600:
             shutil.rmtree(old, ignore_errors=True)
 
 

@@ -30,10 +30,10 @@ struct gpt2_124m : heddle::gpt2<heddle::gpt2_config{}> {
   static constexpr bool characters = false;
 };
 
-/// A small Llama whose four query heads share two key/value heads.
+/// A small Llama whose eight query heads share four key/value heads.
 struct llama_tiny
     : heddle::llama<heddle::llama_config{
-          .vocabulary = 256, .context = 64, .layers = 4, .heads = 4, .kv_heads = 2, .width = 128, .mlp = 352}> {
+          .vocabulary = 256, .context = 64, .layers = 4, .heads = 8, .kv_heads = 4, .width = 128, .mlp = 352}> {
   static constexpr std::string_view name = "llama-tiny";
   static constexpr bool characters = false;
 };

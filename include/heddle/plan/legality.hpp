@@ -14,14 +14,15 @@ namespace detail {
 /// The fault of one dimension under a layout, or void. Padding is zeros that no result may show: it must not lie along
 /// token positions or layers, nor along a dimension that an op reads as a whole (the mean of a norm would count it).
 template <class D, std::size_t Ways, std::size_t Stored, bool Paddable>
-using dimension_fault =
-    std::conditional_t<!Paddable && Stored != D::size,
-                       plan_error<size_of<typename D::name, D::size>, must_not_be_padded_to<Stored>,
-                                  use_a_size_of<Stored>, or_take_it_out_of_padding<typename D::name>>,
-                       std::conditional_t<Stored % Ways == 0, void,
-                                          plan_error<size_of<typename D::name, D::size>, must_be_a_multiple_of<Ways>,
-                                                     nearest_sizes<D::size, Ways>,
-                                                     or_pad_or_shard_another_dimension_than<typename D::name>>>>;
+using dimension_fault = std::conditional_t<
+    !Paddable && Stored != D::size,
+    plan_error<size_of<typename D::name, D::size>, must_not_be_padded_to<Stored>, use_a_size_of<Stored>,
+               or_take_it_out_of_padding<typename D::name>>,
+    std::conditional_t<
+        Stored % Ways == 0, void,
+        plan_error<size_of<typename D::name, D::size>, must_be_a_multiple_of<Ways>, nearest_sizes<D::size, Ways>,
+                   std::conditional_t<Paddable, or_pad_or_shard_another_dimension_than<typename D::name>,
+                                      or_shard_another_dimension_than<typename D::name>>>>>;
 
 template <class R, class D, class Placement>
 constexpr std::size_t ways_in = ways_of(R::mesh::value, Placement::value, id_v<typename D::name>);

@@ -21,6 +21,9 @@ struct use_a_size_of;
 /// The other remedy.
 template <class Name>
 struct or_pad_or_shard_another_dimension_than;
+/// The other remedy where padding would show in a result.
+template <class Name>
+struct or_shard_another_dimension_than;
 /// The rule it breaks: padding would show in a result.
 template <std::size_t Stored>
 struct must_not_be_padded_to;
