@@ -92,6 +92,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=HERE)
     options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of measuring
     steps = plans(options.build)
     context, rates = primitives(options.build)
     kept = {k: context[k] for k in ("date", "num_cpus", "mhz_per_cpu", "caches", "load_avg") if k in context}
