@@ -69,7 +69,7 @@ void norms() {
   rate("layer norm backward" + at, 12.0 * m, unit::byte, [] {
     return [b = buffers()]() mutable {
       host::layer_norm_backward<Rows, Width>(b.x.data(), b.gamma.data(), b.mean.data(), b.rstd.data(), b.dy.data(),
-                                             b.y.data(), b.dgamma.data(), b.dbeta.data());
+                                             nullptr, b.y.data(), b.dgamma.data(), b.dbeta.data());
     };
   });
   rate("rms norm" + at, 8.0 * m, unit::byte, [] {
@@ -79,7 +79,7 @@ void norms() {
   });
   rate("rms norm backward" + at, 12.0 * m, unit::byte, [] {
     return [b = buffers()]() mutable {
-      host::rms_norm_backward<Rows, Width>(b.x.data(), b.gamma.data(), b.rstd.data(), b.dy.data(), b.y.data(),
+      host::rms_norm_backward<Rows, Width>(b.x.data(), b.gamma.data(), b.rstd.data(), b.dy.data(), nullptr, b.y.data(),
                                            b.dgamma.data());
     };
   });
@@ -147,8 +147,9 @@ void model() {
       host::gated_backward<activation_kind::silu, Rows, Mlp>(x.data(), dy.data(), dx.data());
     };
   });
-  rate("add bias" + at, 8.0 * n, unit::byte,
-       [] { return [b = values(Mlp), y = zeros(n)]() mutable { host::add_bias<Rows, Mlp>(b.data(), y.data()); }; });
+  rate("add bias" + at, 8.0 * n, unit::byte, [] {
+    return [b = values(Mlp), y = zeros(n)]() mutable { host::biased_sum<Rows, Mlp>(b.data(), y.data(), y.data()); };
+  });
   rate("bias gradient" + at, 4.0 * n, unit::byte, [] {
     return [dy = values(n), db = zeros(Mlp)]() mutable { host::bias_gradient<Rows, Mlp>(dy.data(), db.data()); };
   });

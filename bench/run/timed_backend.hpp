@@ -81,16 +81,15 @@ struct timed_backend : heddle::host_backend {
     stopwatch const time(primitive::attention_backward, 5.0 * Batch * KvHeads * Group * Sequence * Sequence * HeadDim);
     base::attention_backward<Batch, Sequence, KvHeads, Group, HeadDim>(p...);
   }
-  template <std::size_t Rows, std::size_t Width, class T>
-  static void layer_norm(T const* x, T const* gamma, T const* beta, T epsilon, T* y, T* mean, T* rstd) {
+  template <std::size_t Rows, std::size_t Width, class... P>
+  static void layer_norm(P... p) {
     stopwatch const time(primitive::norm);
-    base::layer_norm<Rows, Width>(x, gamma, beta, epsilon, y, mean, rstd);
+    base::layer_norm<Rows, Width>(p...);
   }
-  template <std::size_t Rows, std::size_t Width, class T>
-  static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy, T* dx,
-                                  T* dgamma, T* dbeta) {
+  template <std::size_t Rows, std::size_t Width, class... P>
+  static void layer_norm_backward(P... p) {
     stopwatch const time(primitive::norm_backward);
-    base::layer_norm_backward<Rows, Width>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+    base::layer_norm_backward<Rows, Width>(p...);
   }
   template <std::size_t Rows, std::size_t Width, class... P>
   static void rms_norm(P... p) {
@@ -123,14 +122,19 @@ struct timed_backend : heddle::host_backend {
     base::gated_backward<Kind, Rows, Width>(p...);
   }
   template <std::size_t Rows, std::size_t Width, class... P>
-  static void add_bias(P... p) {
+  static void biased_sum(P... p) {
     stopwatch const time(primitive::bias_and_sums);
-    base::add_bias<Rows, Width>(p...);
+    base::biased_sum<Rows, Width>(p...);
   }
   template <std::size_t Rows, std::size_t Width, class... P>
   static void bias_gradient(P... p) {
     stopwatch const time(primitive::bias_and_sums);
     base::bias_gradient<Rows, Width>(p...);
+  }
+  template <std::size_t N, class... P>
+  static void add(P... p) {
+    stopwatch const time(primitive::bias_and_sums);
+    base::add<N>(p...);
   }
   template <std::size_t N, class... P>
   static void add_to(P... p) {
@@ -168,9 +172,10 @@ struct timed_backend : heddle::host_backend {
     base::cross_entropy_backward<Rows, Vocab>(p...);
   }
   template <class T>
-  static void dropout(T const* x, T* y, heddle::index_map const& map, heddle::random_key const& key, double p) {
+  static void dropout(T const* x, T const* sum, T* y, heddle::index_map const& map, heddle::random_key const& key,
+                      double p) {
     stopwatch const time(primitive::dropout);
-    base::dropout(x, y, map, key, p);
+    base::dropout(x, sum, y, map, key, p);
   }
   template <std::size_t... Sizes, class... P>
   static void rotary(P... p) {

@@ -45,8 +45,8 @@ void check_layer_norm(bool biased) {
   };
   forward();
   CHECK(checks::distance(y, reference) < 1e-14);
-  norms::layer_norm_backward<rows, N>(p.x.data(), p.gamma.data(), mean.data(), rstd.data(), p.dy.data(), dx.data(),
-                                      dgamma.data(), biased ? dbeta.data() : nullptr);
+  norms::layer_norm_backward<rows, N>(p.x.data(), p.gamma.data(), mean.data(), rstd.data(), p.dy.data(), nullptr,
+                                      dx.data(), dgamma.data(), biased ? dbeta.data() : nullptr);
   // With one column x - mean is 0: its gradient is 0, and so are the differences.
   checks::gradient(p.x, dx, forward);
   checks::gradient(p.gamma, dgamma, forward);
@@ -58,19 +58,25 @@ void check_layer_norm(bool biased) {
   for (double& value : twice_beta) value *= 2;
   forward();
   auto in_place = p.dy;
-  norms::layer_norm_backward<rows, N>(p.x.data(), p.gamma.data(), mean.data(), rstd.data(), in_place.data(),
+  norms::layer_norm_backward<rows, N>(p.x.data(), p.gamma.data(), mean.data(), rstd.data(), in_place.data(), nullptr,
                                       in_place.data(), dgamma.data(), biased ? dbeta.data() : nullptr);
   CHECK(in_place == dx);
   CHECK(checks::distance(dgamma, twice) < 1e-14);
   CHECK(checks::distance(dbeta, twice_beta) < 1e-14);
+  // Onto a base, and where the sum takes the base's place.
+  auto sum = p.x, expected = dx;
+  for (std::size_t i = 0; i < sum.size(); ++i) expected[i] += p.x[i];
+  norms::layer_norm_backward<rows, N>(p.x.data(), p.gamma.data(), mean.data(), rstd.data(), p.dy.data(), sum.data(),
+                                      sum.data(), dgamma.data(), biased ? dbeta.data() : nullptr);
+  CHECK(sum == expected);
 
   auto const x = checks::narrowed(p.x), gamma = checks::narrowed(p.gamma), beta32 = checks::narrowed(p.beta),
              dy = checks::narrowed(p.dy);
   std::vector<float> y32(rows * N), mean32(rows), rstd32(rows), dx32(rows * N), dgamma32(N), dbeta32(N);
   norms::layer_norm<rows, N>(x.data(), gamma.data(), biased ? beta32.data() : nullptr, 1e-5f, y32.data(), mean32.data(),
                              rstd32.data());
-  norms::layer_norm_backward<rows, N>(x.data(), gamma.data(), mean32.data(), rstd32.data(), dy.data(), dx32.data(),
-                                      dgamma32.data(), dbeta32.data());
+  norms::layer_norm_backward<rows, N>(x.data(), gamma.data(), mean32.data(), rstd32.data(), dy.data(), nullptr,
+                                      dx32.data(), dgamma32.data(), dbeta32.data());
   if constexpr (N > 1) {  // with one column rstd is 1/√epsilon and magnifies the rounding of x - mean
     // Some dozens of roundings of 6e-8, magnified by |x|·rstd, at most about 5 here.
     CHECK(checks::distance(y32, reference) < 5e-6);
@@ -92,7 +98,8 @@ void check_rms_norm() {
   };
   forward();
   CHECK(checks::distance(y, reference) < 1e-14);
-  norms::rms_norm_backward<rows, N>(p.x.data(), p.gamma.data(), rstd.data(), p.dy.data(), dx.data(), dgamma.data());
+  norms::rms_norm_backward<rows, N>(p.x.data(), p.gamma.data(), rstd.data(), p.dy.data(), nullptr, dx.data(),
+                                    dgamma.data());
   checks::gradient(p.x, dx, forward);
   checks::gradient(p.gamma, dgamma, forward);
 
@@ -100,15 +107,21 @@ void check_rms_norm() {
   for (double& value : twice) value *= 2;
   forward();
   auto in_place = p.dy;
-  norms::rms_norm_backward<rows, N>(p.x.data(), p.gamma.data(), rstd.data(), in_place.data(), in_place.data(),
+  norms::rms_norm_backward<rows, N>(p.x.data(), p.gamma.data(), rstd.data(), in_place.data(), nullptr, in_place.data(),
                                     dgamma.data());
   CHECK(in_place == dx);
   CHECK(checks::distance(dgamma, twice) < 1e-14);
+  auto sum = p.x, expected = dx;
+  for (std::size_t i = 0; i < sum.size(); ++i) expected[i] += p.x[i];
+  norms::rms_norm_backward<rows, N>(p.x.data(), p.gamma.data(), rstd.data(), p.dy.data(), sum.data(), sum.data(),
+                                    dgamma.data());
+  CHECK(sum == expected);
 
   auto const x = checks::narrowed(p.x), gamma = checks::narrowed(p.gamma), dy = checks::narrowed(p.dy);
   std::vector<float> y32(rows * N), rstd32(rows), dx32(rows * N), dgamma32(N);
   norms::rms_norm<rows, N>(x.data(), gamma.data(), 1e-5f, y32.data(), rstd32.data());
-  norms::rms_norm_backward<rows, N>(x.data(), gamma.data(), rstd32.data(), dy.data(), dx32.data(), dgamma32.data());
+  norms::rms_norm_backward<rows, N>(x.data(), gamma.data(), rstd32.data(), dy.data(), nullptr, dx32.data(),
+                                    dgamma32.data());
   CHECK(checks::distance(y32, reference) < 5e-6);
   CHECK(checks::distance(dx32, dx) < 2e-5);
 }

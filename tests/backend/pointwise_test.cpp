@@ -159,7 +159,16 @@ TEST_CASE("bias: added to each row; its gradient sums and accumulates") {
     auto const bias = checks::values(N, 1), x = checks::values(rows * N, 2), before = checks::values(N, 3);
     auto y = x, expected = x, sums = before;
     for (std::size_t i = 0; i < rows * N; ++i) expected[i] += bias[i % N];
-    pointwise::add_bias<rows, N>(bias.data(), y.data());
+    pointwise::biased_sum<rows, N>(bias.data(), y.data(), y.data());
+    CHECK(y == expected);
+    // Onto a second sum, in its place; and alone, which fills.
+    auto const base = checks::values(rows * N, 4);
+    for (std::size_t i = 0; i < rows * N; ++i) expected[i] = bias[i % N] + base[i] + x[i];
+    auto onto = base;
+    pointwise::biased_sum<rows, N>(bias.data(), onto.data(), onto.data(), x.data());
+    CHECK(onto == expected);
+    pointwise::biased_sum<rows, N>(bias.data(), y.data());
+    for (std::size_t i = 0; i < rows * N; ++i) expected[i] = bias[i % N];
     CHECK(y == expected);
     for (std::size_t i = 0; i < rows * N; ++i) sums[i % N] += x[i];  // rows in order: the same bits
     auto db = before;

@@ -39,7 +39,7 @@ std::vector<T> everything() {
   // A linear layer, its activation and their backward.
   std::vector<T> h(rows * mlp), y(rows * mlp), dh(rows * mlp), dx(rows * width), dw = w, db = b;
   host::product<rows, mlp, width, false, true>(x.data(), w.data(), h.data());
-  host::add_bias<rows, mlp>(b.data(), h.data());
+  host::biased_sum<rows, mlp>(b.data(), h.data(), h.data());
   host::activation<activation_kind::gelu_tanh, rows * mlp>(h.data(), y.data());
   host::activation_backward<activation_kind::gelu_tanh, rows * mlp>(h.data(), y.data(), dh.data());
   host::bias_gradient<rows, mlp>(dh.data(), db.data());
@@ -57,11 +57,12 @@ std::vector<T> everything() {
 
   std::vector<T> normal(rows * width), mean(rows), rstd(rows), dgamma = gamma, dbeta = beta;
   host::layer_norm<rows, width>(x.data(), gamma.data(), beta.data(), T(1e-5), normal.data(), mean.data(), rstd.data());
-  host::layer_norm_backward<rows, width>(x.data(), gamma.data(), mean.data(), rstd.data(), dx.data(), dx.data(),
-                                         dgamma.data(), dbeta.data());
+  host::layer_norm_backward<rows, width>(x.data(), gamma.data(), mean.data(), rstd.data(), dx.data(), x.data(),
+                                         dx.data(), dgamma.data(), dbeta.data());
   for (auto const* part : {&normal, &mean, &rstd, &dx, &dgamma, &dbeta}) keep(*part);
   host::rms_norm<rows, width>(x.data(), gamma.data(), T(1e-5), normal.data(), rstd.data());
-  host::rms_norm_backward<rows, width>(x.data(), gamma.data(), rstd.data(), dx.data(), dx.data(), dgamma.data());
+  host::rms_norm_backward<rows, width>(x.data(), gamma.data(), rstd.data(), dx.data(), x.data(), dx.data(),
+                                       dgamma.data());
   for (auto const* part : {&normal, &dx, &dgamma}) keep(*part);
 
   constexpr std::size_t fused = rows * heads * 3 * head_dim;
@@ -107,7 +108,7 @@ std::vector<T> everything() {
   std::vector<T> random(map.size());
   host::fill_normal(random.data(), map, {.seed = 7}, 0.5, 2);
   keep(random);
-  host::dropout(random.data(), random.data(), map, {.seed = 8}, 0.25);
+  host::dropout(random.data(), random.data(), random.data(), map, {.seed = 8}, 0.25);
   keep(random);
   host::clear(random.data(), random.size());
   keep(random);

@@ -41,7 +41,7 @@ template <class T>
 std::vector<bool> mask_of(index_map const& map, double p, random_key const& k = key) {
   std::vector<T> const ones(map.size(), T(1));
   std::vector<T> y(map.size(), T(-1));
-  random::dropout(ones.data(), y.data(), map, k, p);
+  random::dropout(ones.data(), nullptr, y.data(), map, k, p);
   std::vector<bool> mask(map.size());
   for (std::size_t i = 0; i < y.size(); ++i) mask[i] = y[i] != T(0);
   return mask;
@@ -102,7 +102,7 @@ TEST_CASE_TEMPLATE("every layout draws the slice of the whole", T, float, double
   for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<T>(i + 1);
   random::fill_normal(normal.data(), all, key, 0.5, 2.0);
   random::fill_uniform(uniform.data(), all, key, -1.0, 3.0);
-  random::dropout(input.data(), dropped.data(), all, key, 0.3);
+  random::dropout(input.data(), nullptr, dropped.data(), all, key, 0.3);
   struct part {
     std::vector<std::size_t> begin, count, extent;
   };
@@ -127,11 +127,24 @@ TEST_CASE_TEMPLATE("every layout draws the slice of the whole", T, float, double
         }
     random::fill_normal(a.data(), map, key, 0.5, 2.0);
     random::fill_uniform(b.data(), map, key, -1.0, 3.0);
-    random::dropout(local.data(), c.data(), map, key, 0.3);
+    random::dropout(local.data(), nullptr, c.data(), map, key, 0.3);
     CHECK(a == expected_a);
     CHECK(b == expected_b);
     CHECK(c == expected_c);
-    random::dropout(local.data(), local.data(), map, key, 0.3);
+    // Onto a base, whose padding stays; also where y is the base, or x.
+    std::vector<T> const base(n, T(8));
+    std::vector<T> onto(n, T(9)), both = base;
+    random::dropout(local.data(), base.data(), onto.data(), map, key, 0.3);
+    random::dropout(local.data(), both.data(), both.data(), map, key, 0.3);
+    CHECK(onto == both);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < n; ++i) wrong += onto[i] != base[i] + expected_c[i];
+    CHECK(wrong == 0);
+    std::vector<T> in_place = local;
+    random::dropout(in_place.data(), nullptr, in_place.data(), map, key, 0.3);
+    CHECK(in_place == expected_c);
+    std::vector<T> const zeros(n, T(0));
+    random::dropout(local.data(), zeros.data(), local.data(), map, key, 0.3);
     CHECK(local == expected_c);
   }
   index_map scalar;  // rank 0: one element
@@ -189,8 +202,8 @@ TEST_CASE_TEMPLATE("dropout scales what it keeps, its backward has the same mask
     dy[i] = T(1);
   }
   for (double p : {0.1, 0.5, 0.9}) {
-    random::dropout(x.data(), y.data(), map, key, p);
-    random::dropout_backward(dy.data(), dx.data(), map, key, p);
+    random::dropout(x.data(), nullptr, y.data(), map, key, p);
+    random::dropout(dy.data(), nullptr, dx.data(), map, key, p);
     T const scale = static_cast<T>(1 / (1 - p));
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < x.size(); ++i)
@@ -200,17 +213,19 @@ TEST_CASE_TEMPLATE("dropout scales what it keeps, its backward has the same mask
     for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = dx[i] != T(0);
     CHECK(std::fabs(share(kept) - (1 - p)) < 3 * std::sqrt(p * (1 - p) / 999));
   }
-  random::dropout(x.data(), y.data(), map, key, 0.0);
+  random::dropout(x.data(), nullptr, y.data(), map, key, 0.0);
   CHECK(y == x);
+  random::dropout(x.data(), x.data(), y.data(), map, key, 0.0);
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(y[i] == x[i] + x[i]);
   x[0] = std::numeric_limits<T>::infinity();
   std::vector<bool> const mask = mask_of<T>(map, 0.5);
   x.assign(x.size(), std::numeric_limits<T>::infinity());
-  random::dropout(x.data(), y.data(), map, key, 0.5);
+  random::dropout(x.data(), nullptr, y.data(), map, key, 0.5);
   for (std::size_t i = 0; i < 8; ++i) CHECK(y[i] == (mask[i] ? x[i] : T(0)));
   for (double p : {-0.1, 1.0, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
     std::string text;
     try {
-      random::dropout(x.data(), y.data(), map, key, p);
+      random::dropout(x.data(), nullptr, y.data(), map, key, p);
     } catch (heddle::error const& e) {
       text = e.what();
     }

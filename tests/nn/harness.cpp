@@ -15,7 +15,7 @@ namespace heddle::testing {
 namespace {
 
 // Streams of random values.
-constexpr std::uint64_t input_stream = 1, cotangent_stream = 2, first_parameter_stream = 10;
+constexpr std::uint64_t input_stream = 1, cotangent_stream = 2, base_stream = 3, first_parameter_stream = 10;
 constexpr std::int32_t vocabulary = 13;
 
 double drawn(std::uint64_t stream, std::uint64_t element) {
@@ -133,6 +133,28 @@ class bench {
     }
     return fault;
   }
+  /// What adds to a base gives that sum. After `backward`, whose gradients are then those of two.
+  [[nodiscard]] std::string onto_fault() {
+    std::string fault;
+    if (s_.adds_forward) {
+      area base = y, sum = y;
+      for (std::size_t i = 0; i < base.size(); ++i) base.data()[i] = drawn(base_stream, i);
+      sum.poison();
+      saved.poison();
+      forward_scratch.poison();
+      m_.forward_onto(frame_with(forward_scratch), base.data(), input(), sum.data());
+      if (!sum_of(sum, base, y)) fault += "forward_onto gives another sum; ";
+    }
+    if (s_.adds_backward && !s_.reads_tokens) {
+      area base = dx, sum = dx;
+      for (std::size_t i = 0; i < base.size(); ++i) base.data()[i] = drawn(base_stream, i);
+      sum.poison();
+      backward_scratch.poison();
+      m_.backward_onto(frame_with(backward_scratch), input(), y.data(), dy.data(), base.data(), sum.data());
+      if (!sum_of(sum, base, dx)) fault += "backward_onto gives another sum; ";
+    }
+    return fault;
+  }
   [[nodiscard]] bool intact() const {
     bool whole = x.intact() && y.intact() && dx.intact() && dy.intact() && saved.intact() && forward_scratch.intact() &&
                  backward_scratch.intact();
@@ -175,6 +197,13 @@ class bench {
   frame<double> frame_with(area& scratch) {
     // A site and a layer other than zero, so that forgetting them shows between a module and its parts.
     return {value_pointer_.data(), gradient_pointer_.data(), saved.data(), scratch.data(), 2, 1};
+  }
+  static bool sum_of(area const& sum, area const& a, area const& b) {
+    // The order of terms of order 1 to 100 differs.
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      if (!(std::fabs(sum.data()[i] - (a.data()[i] + b.data()[i])) <= 1e-13 * (1 + std::fabs(b.data()[i]))))
+        return false;
+    return sum.intact() && a.intact();
   }
   static bool same(area const& a, area const& b) {
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -227,7 +256,7 @@ outcome run(subject const& s) {
     for (std::size_t k = 0; k < s.uses.size(); ++k) reduced.push_back(b.reduced_gradient(k));
     bool const intact = b.intact();
     b.y = y;
-    std::string const in_place = b.in_place_fault();
+    std::string const in_place = b.in_place_fault() + b.onto_fault();
 
     std::lock_guard const lock(one_at_a_time);
     if (s.is_loss)

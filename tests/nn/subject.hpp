@@ -25,6 +25,10 @@ class live_module {
   /// `x` is tokens or elements, as the module wants.
   virtual void forward(frame<double> const& f, void const* x, double* y) = 0;
   virtual void backward(frame<double> const& f, void const* x, double const* y, double const* dy, double* dx) = 0;
+  /// With `base` added: only where the subject says that it adds.
+  virtual void forward_onto(frame<double> const& f, double const* base, void const* x, double* y) = 0;
+  virtual void backward_onto(frame<double> const& f, void const* x, double const* y, double const* dy,
+                             double const* base, double* dx) = 0;
   virtual void redistribute(redistribution const& path, double const* in, double* out, double* scratch) = 0;
   virtual void set_targets(std::int32_t const* targets) = 0;
   [[nodiscard]] virtual coordinates const& at() const = 0;
@@ -37,6 +41,7 @@ struct subject {
   bool reads_tokens = false;
   bool is_loss = false;
   bool needs_input = false, needs_output = false, in_place = false, identity_cotangent = false;
+  bool adds_forward = false, adds_backward = false;
   std::size_t saved = 0, forward_scratch = 0, backward_scratch = 0;
   std::span<parameter_use const> uses;
   /// Runs a function on each rank of the mesh.
@@ -57,6 +62,17 @@ class live_module_of final : public live_module {
   }
   void backward(frame<double> const& f, void const* x, double const* y, double const* dy, double* dx) override {
     Placed::backward(context_, f, static_cast<input_type const*>(x), y, dy, dx);
+  }
+  void forward_onto([[maybe_unused]] frame<double> const& f, [[maybe_unused]] double const* base,
+                    [[maybe_unused]] void const* x, [[maybe_unused]] double* y) override {
+    if constexpr (detail::AddsForward<Placed>)
+      Placed::forward_onto(context_, f, base, static_cast<input_type const*>(x), y);
+  }
+  void backward_onto([[maybe_unused]] frame<double> const& f, [[maybe_unused]] void const* x,
+                     [[maybe_unused]] double const* y, [[maybe_unused]] double const* dy,
+                     [[maybe_unused]] double const* base, [[maybe_unused]] double* dx) override {
+    if constexpr (detail::AddsBackward<Placed>)
+      Placed::backward_onto(context_, f, static_cast<input_type const*>(x), y, dy, base, dx);
   }
   void redistribute(redistribution const& path, double const* in, double* out, double* scratch) override {
     heddle::redistribute(mesh_, path, in, out, scratch);
@@ -92,6 +108,8 @@ subject const& subject_of() {
       .needs_output = here::needs_output,
       .in_place = here::in_place,
       .identity_cotangent = here::identity_cotangent,
+      .adds_forward = detail::AddsForward<here>,
+      .adds_backward = detail::AddsBackward<here>,
       .saved = here::saved,
       .forward_scratch = here::forward_scratch,
       .backward_scratch = here::backward_scratch,

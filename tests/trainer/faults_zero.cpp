@@ -52,6 +52,13 @@ example looked_up(std::size_t, std::size_t, std::size_t t) {
   constexpr std::int32_t rows[] = {0, 1, 3}, targets[] = {3, 4, 12};
   return {rows[t], targets[t]};
 }
+// Linears with biases outside of a repeated block: each is fused, and its weight and bias are gathered together.
+using width = dim<embed, 2>;
+using hidden = dim<mlp, 6>;
+using chain = model_of<3, named<"e", embedding<dim<vocab, 5>, width, normal(1)>>,
+                       residual<sequential<named<"up", linear<width, hidden, biased::yes, normal(1)>>, gelu,
+                                           named<"down", linear<hidden, width, biased::yes, normal(1)>>>>,
+                       weighted_loss<>>;
 template <std::size_t Ranks, std::size_t Stage, gradient_reduction When>
 struct sharded : plan<data<Ranks>, precision<fp64>, zero<Stage>, reduce_gradients<When>> {};
 struct alone : plan<precision<fp64>> {};
@@ -92,6 +99,18 @@ TEST_CASE("LS-3, ZP-2: more ranks than rows, empty parts, unused rows") {
   check_table<8, 3, per_step>();
   check_table<8, 3, per_micro_batch>();
   check_table<3, 0, per_micro_batch>();
+}
+
+TEST_CASE("fused linears, gathered as they are needed, train as on one rank") {
+  trainer_options<adamw> const options{.learning_rate = 0.1, .clip = 20, .optimizer = decaying};
+  auto const whole = train<chain, alone>(options, 3, looked_up);
+  auto const parts = train<chain, sharded<2, 3, per_micro_batch>>(options, 3, looked_up);
+  CHECK(whole.parameter.size() == 5);
+  for (auto const& [name, p] : whole.parameter) {
+    CAPTURE(name);
+    for (std::size_t i = 0; i < p.value.size(); ++i)
+      CHECK(parts.parameter.at(name).value[i] == doctest::Approx(p.value[i]).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("TE-2: outside a step a rank has its own part of a parameter, and knows which") {

@@ -7,6 +7,7 @@
 namespace heddle {
 
 /// y = x + parameter, where `Parameter` (a `parameter<…>`) has the last dimensions of x. Works in place; saves nothing.
+/// After a module that can add to what stands in its output, the parameter is written there first (`fused_step`).
 template <class Parameter>
 struct added : primitive {
   using parameters = parameter_list<Parameter>;
@@ -19,13 +20,25 @@ struct added : primitive {
     using T = typename Place::element;
     static constexpr bool in_place = true;
     static constexpr bool identity_cotangent = true;
+    static constexpr bool adds_forward = true;
+    static constexpr bool adds_constant = true;
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      if (x != y) Context::backend::template copy<Place::input_size>(x, y);
-      Context::backend::template add_bias<rows, width>(f.parameter[0], y);
+      Context::backend::template biased_sum<rows, width>(f.parameter[0], y, x);
+    }
+    template <class Context>
+    static void forward_onto(Context&, frame<T> const& f, T const* base, T const* x, T* y) {
+      Context::backend::template biased_sum<rows, width>(f.parameter[0], y, base, x);
+    }
+    template <class Context>
+    static void constant_onto(Context&, frame<T> const& f, T const* base, T* y) {
+      if (base != nullptr)
+        Context::backend::template biased_sum<rows, width>(f.parameter[0], y, base);
+      else
+        Context::backend::template biased_sum<rows, width>(f.parameter[0], y);
     }
     template <class Context>
     static void backward(Context&, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {

@@ -27,26 +27,39 @@ struct dropout : primitive {
     using T = typename Place::element;
     static constexpr bool in_place = true;
     static constexpr bool identity_cotangent = P.value == 0;
-    static constexpr std::size_t sites = 1;
+    static constexpr bool identity = P.value == 0;
+    static constexpr bool adds_forward = true;
+    static constexpr bool adds_backward = true;
+    static constexpr std::size_t sites = identity ? 0 : 1;
 
     template <class Context>
     static void forward(Context& c, frame<T> const& f, T const* x, T* y) {
-      apply(c, f, x, y);
+      apply(c, f, nullptr, x, y);
+    }
+    template <class Context>
+    static void forward_onto(Context& c, frame<T> const& f, T const* base, T const* x, T* y) {
+      apply(c, f, base, x, y);
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
-      apply(c, f, dy, dx);
+      apply(c, f, nullptr, dy, dx);
+    }
+    template <class Context>
+    static void backward_onto(Context& c, frame<T> const& f, T const*, T const*, T const* dy, T const* base, T* dx) {
+      apply(c, f, base, dy, dx);
     }
 
    private:
-    // The mask is linear and diagonal: it is its own adjoint.
+    // The mask is linear and diagonal: it is its own adjoint. A sum with `base`, unless that is null, is one pass.
     template <class Context>
-    static void apply(Context& c, frame<T> const& f, T const* x, T* y) {
-      if (P.value == 0 || !c.training()) {
-        if (x != y) Context::backend::template copy<Place::input_size>(x, y);
-        return;
-      }
-      Context::backend::dropout(x, y, c.index_map(Place::in, Place::input_layout), c.key(f.site, f.layer), P.value);
+    static void apply(Context& c, frame<T> const& f, T const* base, T const* x, T* y) {
+      using B = typename Context::backend;
+      if (P.value != 0 && c.training())
+        B::dropout(x, base, y, c.index_map(Place::in, Place::input_layout), c.key(f.site, f.layer), P.value);
+      else if (base != nullptr)
+        B::template add<Place::input_size>(base, x, y);
+      else
+        B::template copy<Place::input_size>(x, y);
     }
   };
 };

@@ -15,7 +15,7 @@ struct frame {
   std::size_t site = 0;                 ///< number of the first random site in this module, in declaration order
   std::size_t layer = 0;                ///< global index of the enclosing repeated block
   std::size_t use = 0;                  ///< number of the first parameter use of this module in its stage
-  bool repeated = false;                ///< inside a repeated block, whose parameters were asked for as a whole
+  bool asked = false;                   ///< the parameters were asked for by the unit around this module
 };
 
 namespace detail {

@@ -38,6 +38,7 @@ struct layer_norm : primitive {
   struct kernel : kernel_traits {
     using T = typename Place::element;
     static constexpr bool keeps_input = true;
+    static constexpr bool adds_backward = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t saved = 2 * rows;
@@ -48,9 +49,13 @@ struct layer_norm : primitive {
                                                          f.saved, f.saved + rows);
     }
     template <class Context>
-    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
-      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, dx,
-                                                                  f.gradient[0], beta(f.gradient));
+    static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
+      backward_onto(c, f, x, y, dy, nullptr, dx);
+    }
+    template <class Context>
+    static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
+      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, base,
+                                                                  dx, f.gradient[0], beta(f.gradient));
     }
 
    private:
@@ -77,6 +82,7 @@ struct rms_norm : primitive {
   struct kernel : kernel_traits {
     using T = typename Place::element;
     static constexpr bool keeps_input = true;
+    static constexpr bool adds_backward = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t saved = rows;
@@ -86,8 +92,13 @@ struct rms_norm : primitive {
       Context::backend::template rms_norm<rows, width>(x, f.parameter[0], T(Epsilon.value), y, f.saved);
     }
     template <class Context>
-    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
-      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, dx, f.gradient[0]);
+    static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
+      backward_onto(c, f, x, y, dy, nullptr, dx);
+    }
+    template <class Context>
+    static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
+      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, base, dx,
+                                                                f.gradient[0]);
     }
   };
 };

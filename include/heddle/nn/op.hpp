@@ -72,6 +72,8 @@ struct op_place {
 ///   needs_input, needs_output  backward reads that value: the caller keeps it until then
 ///   in_place                   forward may be called with y == x
 ///   identity_cotangent         dx equals dy: backward may be called with dx == dy
+///   adds_forward               there is forward_onto(context, frame, base, x, y): y = base + what forward gives
+///   adds_backward              there is backward_onto(context, frame, x, y, dy, base, dx), likewise for dx
 ///   saved, forward_scratch, backward_scratch, sites
 ///   forward(context, frame, x, y), backward(context, frame, x, y, dy, dx)
 ///   count_forward(t, at), count_backward(t, at)   what one call moves, as constants
@@ -115,6 +117,11 @@ struct placed {
   static constexpr bool needs_output = kernel::keeps_output && out_path.empty();
   static constexpr bool in_place = kernel::in_place && in_path.empty() && out_path.empty();
   static constexpr bool identity_cotangent = kernel::identity_cotangent && in_dual.empty() && out_dual.empty();
+  static constexpr bool identity = kernel::identity && kernel::sites == 0 && in_place && identity_cotangent;
+  // A sum that is to be completed, or cut, on the way is no place to add to.
+  static constexpr bool adds_forward = kernel::adds_forward && out_path.empty();
+  static constexpr bool adds_backward = kernel::adds_backward && in_dual.empty();
+  static constexpr bool adds_constant = kernel::adds_constant && in_place && identity_cotangent;
   static constexpr std::size_t sites = kernel::sites;
 
   // Saved: the redistributed input or output where backward reads it, then what the kernel keeps.
@@ -144,48 +151,36 @@ struct placed {
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
-    if constexpr (uses.size() != 0)
-      if (!f.repeated) c.before_forward(f.use, 0);
     element* const kept = f.saved;
-    element* const work = f.scratch + gathered_input + pending_output;
-    X const* x_compute = x;
-    if constexpr (!in_path.empty()) {
-      X* const to = reinterpret_cast<X*>(kernel::keeps_input ? kept : f.scratch);
-      c.redistribute(in_path, x, to, reinterpret_cast<X*>(work));
-      x_compute = to;
-    }
-    f.saved = kept + saved_kernel;
+    element* const pending = kernel::keeps_output ? kept + saved_output : f.scratch + gathered_input;
+    X const* const x_compute = begin_forward(c, f, x);
     if constexpr (out_path.empty()) {
-      f.scratch = work;
       kernel::forward(c, f, x_compute, y);
     } else {
-      element* const pending = kernel::keeps_output ? kept + saved_output : f.scratch + gathered_input;
-      f.scratch = work;
       kernel::forward(c, f, x_compute, pending);
-      c.redistribute(out_path, pending, y, work);
+      c.redistribute(out_path, pending, y, f.scratch);
     }
+  }
+  /// `base` may be x; it may be y unless the module works in place.
+  template <class Context, class X>
+  static void forward_onto(Context& c, frame<element> f, element const* base, X const* x, element* y) {
+    X const* const x_compute = begin_forward(c, f, x);
+    kernel::forward_onto(c, f, base, x_compute, y);
   }
 
   template <class Context, class X>
   static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
-    if constexpr (uses.size() != 0)
-      if (!f.repeated) c.before_backward(f.use, 0);
-    element* const kept = f.saved;
-    element* const work = f.scratch + gathered_dy + pending_dx;
-    element const* dy_compute = dy;
-    if constexpr (!out_dual.empty()) {
-      c.redistribute(out_dual, dy, f.scratch, work);
-      dy_compute = f.scratch;
-    }
-    element* const dx_compute = pending_dx == 0 ? dx : f.scratch + gathered_dy;
-    X const* const x_compute = kernel::keeps_input && !in_path.empty() ? reinterpret_cast<X const*>(kept) : x;
-    element const* const y_compute = saved_output_size == 0 ? y : kept + saved_output;
-    f.saved = kept + saved_kernel;
-    f.scratch = work;
-    kernel::backward(c, f, x_compute, y_compute, dy_compute, dx_compute);
-    if constexpr (uses.size() != 0)
-      if (!f.repeated) c.after_backward(f.use, 0);
-    if constexpr (pending_dx != 0) c.redistribute(in_dual, dx_compute, dx, work);
+    backward_by(c, f, x, y, dy, dx, [&](X const* x_here, element const* y_here, element const* dy_here, element* to) {
+      kernel::backward(c, f, x_here, y_here, dy_here, to);
+    });
+  }
+  /// `base` may be dy.
+  template <class Context, class X>
+  static void backward_onto(Context& c, frame<element> f, X const* x, element const* y, element const* dy,
+                            element const* base, element* dx) {
+    backward_by(c, f, x, y, dy, dx, [&](X const* x_here, element const* y_here, element const* dy_here, element* to) {
+      kernel::backward_onto(c, f, x_here, y_here, dy_here, base, to);
+    });
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) {
@@ -198,6 +193,48 @@ struct placed {
     kernel::count_backward(t, at);
     if constexpr (pending_dx != 0) count_redistribution<element>(t, mesh, at, in_dual);
   }
+
+ private:
+  /// Asks for the parameters and brings x to where the op reads it; `f` becomes the kernel's frame.
+  template <class Context, class X>
+  static X const* begin_forward(Context& c, frame<element>& f, X const* x) {
+    if constexpr (uses.size() != 0)
+      if (!f.asked) c.before_forward(f.use, 0);
+    element* const kept = f.saved;
+    element* const gathered = f.scratch;
+    f.saved = kept + saved_kernel;
+    f.scratch = gathered + gathered_input + pending_output;
+    if constexpr (in_path.empty()) {
+      return x;
+    } else {
+      X* const to = reinterpret_cast<X*>(kernel::keeps_input ? kept : gathered);
+      c.redistribute(in_path, x, to, reinterpret_cast<X*>(f.scratch));
+      return to;
+    }
+  }
+  /// Backward with the kernel's own part as `kernel_backward(x, y, dy, dx)`; `f` becomes the kernel's frame.
+  template <class Context, class X, class F>
+  static void backward_by(Context& c, frame<element>& f, X const* x, element const* y, element const* dy, element* dx,
+                          F kernel_backward) {
+    if constexpr (uses.size() != 0)
+      if (!f.asked) c.before_backward(f.use, 0);
+    element* const kept = f.saved;
+    element* const work = f.scratch + gathered_dy + pending_dx;
+    element const* dy_compute = dy;
+    if constexpr (!out_dual.empty()) {
+      c.redistribute(out_dual, dy, f.scratch, work);
+      dy_compute = f.scratch;
+    }
+    element* const dx_compute = pending_dx == 0 ? dx : f.scratch + gathered_dy;
+    X const* const x_compute = kernel::keeps_input && !in_path.empty() ? reinterpret_cast<X const*>(kept) : x;
+    element const* const y_compute = saved_output_size == 0 ? y : kept + saved_output;
+    f.saved = kept + saved_kernel;
+    f.scratch = work;
+    kernel_backward(x_compute, y_compute, dy_compute, dx_compute);
+    if constexpr (uses.size() != 0)
+      if (!f.asked) c.after_backward(f.use, 0);
+    if constexpr (pending_dx != 0) c.redistribute(in_dual, dx_compute, dx, work);
+  }
 };
 
 /// Base of kernels, with the defaults that most have.
@@ -206,6 +243,11 @@ struct kernel_traits {
   static constexpr bool keeps_output = false;
   static constexpr bool in_place = false;
   static constexpr bool identity_cotangent = false;
+  static constexpr bool identity = false;       ///< y equals x, and dx dy, whatever the step: compositions leave it out
+  static constexpr bool adds_forward = false;   ///< has forward_onto(c, f, base, x, y)
+  static constexpr bool adds_backward = false;  ///< has backward_onto(c, f, x, y, dy, base, dx)
+  static constexpr bool adds_constant =
+      false;  ///< y = x + constant: has constant_onto(c, f, base, y), base may be null
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

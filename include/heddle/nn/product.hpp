@@ -21,6 +21,8 @@ struct product : primitive {
   struct kernel : kernel_traits {
     using T = typename Place::element;
     static constexpr bool keeps_input = true;
+    static constexpr bool adds_forward = true;
+    static constexpr bool adds_backward = true;
     static constexpr std::size_t k = detail::local_product_v<Place, In>;
     static constexpr std::size_t n = detail::local_product_v<Place, Out>;
     static constexpr std::size_t m = Place::input_size / k;
@@ -30,9 +32,20 @@ struct product : primitive {
       Context::backend::template product<m, n, k, false, true>(x, f.parameter[0], y);
     }
     template <class Context>
+    static void forward_onto(Context&, frame<T> const& f, T const* base, T const* x, T* y) {
+      Context::backend::template copy<m * n>(base, y);
+      Context::backend::template product_accumulate<m, n, k, false, true>(x, f.parameter[0], y);
+    }
+    template <class Context>
     static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
       Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
       Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx);
+    }
+    template <class Context>
+    static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
+      Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
+      Context::backend::template copy<m * k>(base, dx);
+      Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx);
     }
   };
 };

@@ -75,7 +75,7 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
     for (std::size_t layer = 0; layer < local_layers; ++layer) {
       element* const to = layer + 1 == local_layers ? y : value_after(f, layer);
       if constexpr (use_count != 0)
-        if (!f.repeated) c.before_forward(f.use, layer);
+        if (!f.asked) c.before_forward(f.use, layer);
       layer_frame const here(c, f, layer, work);
       block::forward(c, here.get(), from, to);
       from = to;
@@ -92,11 +92,11 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
       element const* const block_x = layer == 0 ? x : value_after(f, layer - 1);
       element const* const block_y = layer + 1 == local_layers ? y : value_after(f, layer);
       if constexpr (use_count != 0)
-        if (!f.repeated) c.before_backward(f.use, layer);
+        if (!f.asked) c.before_backward(f.use, layer);
       layer_frame const here(c, f, layer, work);
       block::backward(c, here.get(), block_x, block_y, d_from, d_to);
       if constexpr (use_count != 0)
-        if (!f.repeated) c.after_backward(f.use, layer);
+        if (!f.asked) c.after_backward(f.use, layer);
       d_from = d_to;
     }
   }
@@ -131,10 +131,10 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
     layer_frame(Context const& c, frame<element> const& f, std::size_t layer, element* work) : frame_(f) {
       for (std::size_t k = 0; k < use_count; ++k) {
         // What was brought for this layer alone stands where the pointer leads.
-        parameter_[k] = f.parameter[k] + (f.repeated ? layer : c.parameter_slot(f.use + k, layer)) * stride[k];
-        gradient_[k] = f.gradient[k] + (f.repeated ? layer : c.gradient_slot(f.use + k, layer)) * stride[k];
+        parameter_[k] = f.parameter[k] + (f.asked ? layer : c.parameter_slot(f.use + k, layer)) * stride[k];
+        gradient_[k] = f.gradient[k] + (f.asked ? layer : c.gradient_slot(f.use + k, layer)) * stride[k];
       }
-      frame_.repeated = true;
+      frame_.asked = true;
       frame_.parameter = parameter_.data();
       frame_.gradient = gradient_.data();
       frame_.saved = f.saved + saved_values + layer * block::saved;

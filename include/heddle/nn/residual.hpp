@@ -2,12 +2,14 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
+#include <heddle/nn/fused_step.hpp>
 #include <heddle/nn/op.hpp>
 
 namespace heddle {
 
 /// y = x + Branch(x). Both terms lie in the placement of their own dimensions, so the sum moves nothing; the cotangent
-/// of x is the sum of two complete cotangents.
+/// of x is the sum of two complete cotangents. Where the branch ends in an op that can add to what stands in its
+/// output, or begins with one whose backward can, that op does the sum and it costs no pass.
 template <class Branch>
 struct residual {};
 
@@ -41,11 +43,12 @@ struct placed<residual<Branch>, Plan, Input> {
   static void forward(Context& c, frame<element> f, element const* x, element* y) {
     element* const branch_y = branch::needs_output ? f.saved : y;
     f.saved += branch_output;
-    branch::forward(c, f, x, branch_y);
-    if constexpr (branch::needs_output)
+    if constexpr (detail::AddsForward<branch> && !branch::needs_output) {
+      branch::forward_onto(c, f, x, x, y);
+    } else {
+      branch::forward(c, f, x, branch_y);
       Context::backend::template add<size>(x, branch_y, y);
-    else
-      Context::backend::template add_to<size>(x, y);
+    }
   }
 
   template <class Context>
@@ -53,8 +56,12 @@ struct placed<residual<Branch>, Plan, Input> {
                        element* dx) {
     element const* const branch_y = branch::needs_output ? f.saved : y;
     f.saved += branch_output;
-    branch::backward(c, f, x, branch_y, dy, dx);
-    Context::backend::template add_to<size>(dy, dx);
+    if constexpr (detail::AddsBackward<branch>) {
+      branch::backward_onto(c, f, x, branch_y, dy, dy, dx);
+    } else {
+      branch::backward(c, f, x, branch_y, dy, dx);
+      Context::backend::template add_to<size>(dy, dx);
+    }
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) { branch::count_forward(t, at); }

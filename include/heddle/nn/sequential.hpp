@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/nn/fused_step.hpp>
 #include <heddle/nn/op.hpp>
 #include <tuple>
 #include <utility>
@@ -32,8 +33,8 @@ struct placed_chain<Plan, Input, First, Rest...> {
                               std::declval<typename placed_chain<Plan, typename first::output, Rest...>::types>()));
 };
 
-/// Where the values between the children of a chain live. Value 0 is the chain's input and value N its output; both are
-/// the caller's. Value i is written by child i-1 and read by child i.
+/// Where the values between the steps of a chain live. Value 0 is the chain's input and value N its output; both are
+/// the caller's. Value i is written by step i-1 and read by step i.
 template <std::size_t N>
 struct value_plan {
   enum class place : unsigned char { caller, saved, scratch };
@@ -44,7 +45,7 @@ struct value_plan {
   std::size_t scratch = 0;
 };
 
-struct child_facts {
+struct step_facts {
   std::size_t output_size;  ///< rounded up to a slot
   bool needs_input, needs_output, in_place, identity_cotangent;
 };
@@ -52,27 +53,27 @@ struct child_facts {
 /// Values that a backward reads are saved; the others alternate between two scratch areas, since only neighbours are
 /// alive together. A child that works in place shares its input's buffer with its output's.
 template <std::size_t N>
-constexpr value_plan<N> plan_values(std::array<child_facts, N> const& child) {
+constexpr value_plan<N> plan_values(std::array<step_facts, N> const& step) {
   value_plan<N> plan{};
   using place = typename value_plan<N>::place;
   plan.buffer[N] = N;
   for (std::size_t i = N; i-- > 1;) {
-    bool const needed = child[i].needs_input || child[i - 1].needs_output;
-    bool const shares = child[i].in_place && !needed;
+    bool const needed = step[i].needs_input || step[i - 1].needs_output;
+    bool const shares = step[i].in_place && !needed;
     plan.buffer[i] = shares ? plan.buffer[i + 1] : i;
   }
   std::array<std::size_t, 2> area{};
   std::size_t parity = 0;
   for (std::size_t i = 1; i < N; ++i) {
     if (plan.buffer[i] != i) continue;
-    if (child[i].needs_input || child[i - 1].needs_output) {
+    if (step[i].needs_input || step[i - 1].needs_output) {
       plan.where[i] = place::saved;
       plan.offset[i] = plan.saved;
-      plan.saved += child[i - 1].output_size;
+      plan.saved += step[i - 1].output_size;
     } else {
       plan.where[i] = place::scratch;
       plan.offset[i] = parity;  // area for now
-      area[parity] = larger(area[parity], child[i - 1].output_size);
+      area[parity] = larger(area[parity], step[i - 1].output_size);
       parity ^= 1;
     }
   }
@@ -87,16 +88,16 @@ constexpr value_plan<N> plan_values(std::array<child_facts, N> const& child) {
   return plan;
 }
 
-/// The same for cotangents in backward: a child whose cotangent is the identity passes its pointer on.
+/// The same for cotangents in backward: a step whose cotangent is the identity passes its pointer on.
 template <std::size_t N>
-constexpr value_plan<N> plan_cotangents(std::array<child_facts, N> const& child) {
+constexpr value_plan<N> plan_cotangents(std::array<step_facts, N> const& step) {
   value_plan<N> plan{};
   using place = typename value_plan<N>::place;
   plan.buffer[N] = N;
   std::array<std::size_t, 2> area{};
   std::size_t parity = 0;
   for (std::size_t i = N; i-- > 1;) {
-    if (child[i].identity_cotangent) {
+    if (step[i].identity_cotangent) {
       plan.buffer[i] = plan.buffer[i + 1];
       plan.where[i] = plan.where[i + 1];
       plan.offset[i] = plan.offset[i + 1];
@@ -105,7 +106,7 @@ constexpr value_plan<N> plan_cotangents(std::array<child_facts, N> const& child)
     plan.buffer[i] = i;
     plan.where[i] = place::scratch;
     plan.offset[i] = parity;
-    area[parity] = larger(area[parity], child[i - 1].output_size);
+    area[parity] = larger(area[parity], step[i - 1].output_size);
     parity ^= 1;
   }
   for (std::size_t i = 1; i < N; ++i)
@@ -120,11 +121,16 @@ template <class... Modules, class Plan, class Input>
 struct placed<sequential<Modules...>, Plan, Input> {
   using element = typename Plan::element;
   using children = typename detail::placed_chain<Plan, Input, Modules...>::types;
-  static constexpr std::size_t count = sizeof...(Modules);
+  /// Module number Index, placed.
   template <std::size_t Index>
   using child = std::tuple_element_t<Index, children>;
-  using first = child<0>;
-  using last = child<count - 1>;
+  /// What is executed: children, or several of them as one.
+  using steps = typename detail::steps_of<children>::type;
+  static constexpr std::size_t count = std::tuple_size_v<steps>;
+  template <std::size_t Index>
+  using step = std::tuple_element_t<Index, steps>;
+  using first = step<0>;
+  using last = step<count - 1>;
   using input = Input;
   using output = typename last::output;
   static constexpr layout input_layout = first::input_layout;
@@ -132,20 +138,20 @@ struct placed<sequential<Modules...>, Plan, Input> {
 
  private:
   using indices = std::make_index_sequence<count>;
-  template <class Child>
-  static constexpr detail::child_facts facts_of() {
-    return {slot<element>(local_size(Plan::mesh::value, Plan::stored(Child::output::value), Child::output_layout)),
-            Child::needs_input, Child::needs_output, Child::in_place, Child::identity_cotangent};
+  template <class Step>
+  static constexpr detail::step_facts facts_of() {
+    return {slot<element>(local_size(Plan::mesh::value, Plan::stored(Step::output::value), Step::output_layout)),
+            Step::needs_input, Step::needs_output, Step::in_place, Step::identity_cotangent};
   }
   template <std::size_t... Index>
-  static constexpr std::array<detail::child_facts, count> all_facts(std::index_sequence<Index...>) {
-    return {facts_of<child<Index>>()...};
+  static constexpr std::array<detail::step_facts, count> all_facts(std::index_sequence<Index...>) {
+    return {facts_of<step<Index>>()...};
   }
-  static constexpr std::array<detail::child_facts, count> facts = all_facts(indices{});
+  static constexpr std::array<detail::step_facts, count> facts = all_facts(indices{});
   static constexpr detail::value_plan<count> values = detail::plan_values(facts);
   static constexpr detail::value_plan<count> cotangents = detail::plan_cotangents(facts);
 
-  /// Where each child's share of the frame begins.
+  /// Where each step's share of the frame begins.
   struct shares {
     std::array<std::size_t, count + 1> uses{}, saved{}, sites{};
     std::size_t forward_scratch = 0, backward_scratch = 0;
@@ -154,28 +160,28 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr shares all_shares(std::index_sequence<Index...>) {
     shares s{};
     s.saved[0] = values.saved;
-    ((s.uses[Index + 1] = s.uses[Index] + child<Index>::uses.size(),
-      s.saved[Index + 1] = s.saved[Index] + child<Index>::saved,
-      s.sites[Index + 1] = s.sites[Index] + child<Index>::sites,
-      s.forward_scratch = detail::larger(s.forward_scratch, child<Index>::forward_scratch),
-      s.backward_scratch = detail::larger(s.backward_scratch, child<Index>::backward_scratch)),
+    ((s.uses[Index + 1] = s.uses[Index] + step<Index>::uses.size(),
+      s.saved[Index + 1] = s.saved[Index] + step<Index>::saved,
+      s.sites[Index + 1] = s.sites[Index] + step<Index>::sites,
+      s.forward_scratch = detail::larger(s.forward_scratch, step<Index>::forward_scratch),
+      s.backward_scratch = detail::larger(s.backward_scratch, step<Index>::backward_scratch)),
      ...);
     return s;
   }
   static constexpr shares share = all_shares(indices{});
   template <std::size_t... Index>
   static constexpr auto all_uses(std::index_sequence<Index...>) {
-    std::array<parameter_use, (child<Index>::uses.size() + ...)> all{};
+    std::array<parameter_use, (step<Index>::uses.size() + ...)> all{};
     std::size_t n = 0;
     auto const append = [&](auto const& some) {
       for (auto const& u : some) all[n++] = u;
     };
-    (append(child<Index>::uses), ...);
+    (append(step<Index>::uses), ...);
     return all;
   }
   template <std::size_t... Index>
   static constexpr auto all_units(std::index_sequence<Index...>) {
-    std::array<parameter_unit, (child<Index>::units.size() + ...)> all{};
+    std::array<parameter_unit, (step<Index>::units.size() + ...)> all{};
     std::size_t n = 0;
     auto const append = [&](auto const& some, std::size_t uses_before) {
       for (parameter_unit u : some) {
@@ -183,7 +189,7 @@ struct placed<sequential<Modules...>, Plan, Input> {
         all[n++] = u;
       }
     };
-    (append(child<Index>::units, share.uses[Index]), ...);
+    (append(step<Index>::units, share.uses[Index]), ...);
     return all;
   }
 
@@ -194,24 +200,37 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr bool needs_output = last::needs_output;
   static constexpr bool in_place = count == 1 && first::in_place;
   static constexpr bool identity_cotangent = count == 1 && first::identity_cotangent;
+  static constexpr bool adds_forward = detail::AddsForward<last>;
+  static constexpr bool adds_backward = detail::AddsBackward<first>;
   static constexpr std::size_t sites = share.sites[count];
   static constexpr std::size_t saved = share.saved[count];
   static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;
   static constexpr std::size_t backward_scratch = cotangents.scratch + share.backward_scratch;
 
-  /// Where in the saved memory the input of child Index stands; only for inputs that are saved.
-  template <std::size_t Index>
-  static constexpr std::size_t saved_value = values.offset[Index];
-  template <std::size_t Index>
-  static constexpr bool is_saved = values.where[Index] == detail::value_plan<count>::place::saved;
-
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
-    forward_all(c, f, x, y, indices{});
+    forward_all(c, f, x, y, std::make_index_sequence<count - 1>{});
+    forward_one<count - 1>(c, f, x, y);
+  }
+  /// The last step adds; `base` may be x, and is not y.
+  template <class Context, class X>
+  static void forward_onto(Context& c, frame<element> f, element const* base, X const* x, element* y) {
+    forward_all(c, f, x, y, std::make_index_sequence<count - 1>{});
+    last::forward_onto(c, frame_of<count - 1>(f, values.scratch), base, input_at<count - 1>(f, x, y), y);
   }
   template <class Context, class X>
   static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
-    backward_all(c, f, x, y, dy, dx, indices{});
+    backward_all(c, f, y, dy, std::make_index_sequence<count - 1>{});
+    first::backward(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, const_cast<element*>(y)),
+                    cotangent_at<1>(f, dy), dx);
+  }
+  /// The first step adds; `base` may be dy.
+  template <class Context, class X>
+  static void backward_onto(Context& c, frame<element> f, X const* x, element const* y, element const* dy,
+                            element const* base, element* dx) {
+    backward_all(c, f, y, dy, std::make_index_sequence<count - 1>{});
+    first::backward_onto(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, const_cast<element*>(y)),
+                         cotangent_at<1>(f, dy), base, dx);
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) { count_all<true>(t, at, indices{}); }
@@ -239,6 +258,13 @@ struct placed<sequential<Modules...>, Plan, Input> {
     else
       return f.scratch + values.offset[Index];
   }
+  template <std::size_t Index, class X>
+  static auto const* input_at(frame<element> const& f, X const* x, element* y) {
+    if constexpr (Index == 0)
+      return x;
+    else
+      return static_cast<element const*>(value_at<Index>(f, y));
+  }
   template <std::size_t Index>
   static element const* cotangent_at(frame<element> const& f, element const* dy) {
     if constexpr (cotangents.where[Index] == detail::value_plan<count>::place::caller)
@@ -248,45 +274,37 @@ struct placed<sequential<Modules...>, Plan, Input> {
   }
 
   template <class Context, class X, std::size_t... Index>
-  static void forward_all(Context& c, frame<element> const& f, X const* x, element* y, std::index_sequence<Index...>) {
+  static void forward_all([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f,
+                          [[maybe_unused]] X const* x, [[maybe_unused]] element* y, std::index_sequence<Index...>) {
     (forward_one<Index>(c, f, x, y), ...);
   }
   template <std::size_t Index, class Context, class X>
   static void forward_one(Context& c, frame<element> const& f, X const* x, element* y) {
-    element* const to = value_at<Index + 1>(f, y);
-    if constexpr (Index == 0)
-      child<0>::forward(c, frame_of<0>(f, values.scratch), x, to);
-    else
-      child<Index>::forward(c, frame_of<Index>(f, values.scratch), static_cast<element const*>(value_at<Index>(f, y)),
-                            to);
+    step<Index>::forward(c, frame_of<Index>(f, values.scratch), input_at<Index>(f, x, y), value_at<Index + 1>(f, y));
   }
 
-  template <class Context, class X, std::size_t... Index>
-  static void backward_all(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
-                           element* dx, std::index_sequence<Index...>) {
-    (backward_one<count - 1 - Index>(c, f, x, y, dy, dx), ...);
+  /// All but the first, last to first.
+  template <class Context, std::size_t... Index>
+  static void backward_all([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f,
+                           [[maybe_unused]] element const* y, [[maybe_unused]] element const* dy,
+                           std::index_sequence<Index...>) {
+    (backward_one<count - 1 - Index>(c, f, y, dy), ...);
   }
-  template <std::size_t Index, class Context, class X>
-  static void backward_one(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
-                           element* dx) {
+  template <std::size_t Index, class Context>
+  static void backward_one(Context& c, frame<element> const& f, element const* y, element const* dy) {
     // Values in scratch are gone, and nobody asks for them: only saved ones, and the caller's, are read again.
-    element const* const y_here = value_at<Index + 1>(f, const_cast<element*>(y));
-    element const* const dy_here = cotangent_at<Index + 1>(f, dy);
-    auto const child_frame = frame_of<Index>(f, cotangents.scratch);
-    if constexpr (Index == 0) {
-      child<0>::backward(c, child_frame, x, y_here, dy_here, dx);
-    } else {
-      element const* const x_here = value_at<Index>(f, const_cast<element*>(y));
-      child<Index>::backward(c, child_frame, x_here, y_here, dy_here, const_cast<element*>(cotangent_at<Index>(f, dy)));
-    }
+    element* const caller_y = const_cast<element*>(y);
+    step<Index>::backward(c, frame_of<Index>(f, cotangents.scratch), value_at<Index>(f, caller_y),
+                          value_at<Index + 1>(f, caller_y), cotangent_at<Index + 1>(f, dy),
+                          const_cast<element*>(cotangent_at<Index>(f, dy)));
   }
 
   template <bool Forward, std::size_t... Index>
   static constexpr void count_all(traffic_table& t, coordinates const& at, std::index_sequence<Index...>) {
     if constexpr (Forward)
-      (child<Index>::count_forward(t, at), ...);
+      (step<Index>::count_forward(t, at), ...);
     else
-      (child<count - 1 - Index>::count_backward(t, at), ...);
+      (step<count - 1 - Index>::count_backward(t, at), ...);
   }
 };
 

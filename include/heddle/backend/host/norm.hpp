@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 namespace heddle::host {
 
@@ -58,12 +59,23 @@ inline void layer_norm(std::size_t first, std::size_t last, std::size_t width, T
   }
 }
 
+/// out[i] = value(i), plus base[i] unless `base` is null.
+template <class T, class F>
+inline void store_onto(std::size_t n, T const* base, T* out, F value) {
+  for_each_group<T>(n, [=](std::size_t i, auto count) {
+    lanes<T> sum = value(i, count);
+    if (base != nullptr) sum += load(base + i, count);
+    store<T>(out + i, sum, count);
+  });
+}
+
 template <class T>
 inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                                T const* mean, T const* rstd, T const* dy, T* dx, T* dgamma, T* dbeta) {
+                                T const* mean, T const* rstd, T const* dy, T const* base, T* dx, T* dgamma, T* dbeta) {
   x += first * width;
   dy += first * width;
   dx += first * width;
+  if (base != nullptr) base += first * width;
   for (std::size_t row = first; row < last; ++row, x += width, dy += width, dx += width) {
     T const average = mean[row];
     T const inverse = rstd[row];
@@ -79,11 +91,12 @@ inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t
     });
     T const shift = sum_of_lanes<T>(sum) / static_cast<T>(width);
     T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
-    for_each_group<T>(width, [=](std::size_t i, auto count) {
+    store_onto(width, base, dx, [=](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const normal = (load(x + i, count) - average) * inverse;
       lanes<T> const scaled = load(dy + i, count) * load(gamma + i, count);
-      store<T>(dx + i, (scaled - shift - normal * slope) * inverse, count);
+      return (scaled - shift - normal * slope) * inverse;
     });
+    if (base != nullptr) base += width;
   }
 }
 
@@ -107,10 +120,11 @@ inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T c
 
 template <class T>
 inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                              T const* rstd, T const* dy, T* dx, T* dgamma) {
+                              T const* rstd, T const* dy, T const* base, T* dx, T* dgamma) {
   x += first * width;
   dy += first * width;
   dx += first * width;
+  if (base != nullptr) base += first * width;
   for (std::size_t row = first; row < last; ++row, x += width, dy += width, dx += width) {
     T const inverse = rstd[row];
     lanes<T> projection{};
@@ -121,18 +135,20 @@ inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t w
       store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
     });
     T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
-    for_each_group<T>(width, [=](std::size_t i, auto count) {
+    store_onto(width, base, dx, [=](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const normal = load(x + i, count) * inverse;
       lanes<T> const scaled = load(dy + i, count) * load(gamma + i, count);
-      store<T>(dx + i, (scaled - normal * slope) * inverse, count);
+      return (scaled - normal * slope) * inverse;
     });
+    if (base != nullptr) base += width;
   }
 }
 
 }  // namespace detail
 
 /// Normalisation of each row. Row sums have one order; gradients of the parameters are summed in blocks of rows, and
-/// over the blocks in order. Blocks are dealt to the threads of the rank. `y` may be `x`, and `dx` may be `dy` or `x`.
+/// over the blocks in order. Blocks are dealt to the threads of the rank. `y` may be `x`, and `dx` may be `dy`, `x` or
+/// `base`.
 struct norms {
   /// y[Rows,Width] = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon) with the biased variance; also
   /// mean[Rows] and rstd[Rows] for the backward pass. `beta` may be null. Ba et al., arXiv 1607.06450 §3.
@@ -143,13 +159,13 @@ struct norms {
     });
   }
 
-  /// dx[Rows,Width]; dgamma[Width] += and, unless null, dbeta[Width] +=
+  /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += and, unless null, dbeta[Width] +=
   template <std::size_t Rows, std::size_t Width, class T>
-  static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy, T* dx,
-                                  T* dgamma, T* dbeta) {
+  static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy,
+                                  std::type_identity_t<T> const* base, T* dx, T* dgamma, T* dbeta) {
     detail::sum_over_row_blocks(
         Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, T* gamma_sums, T* beta_sums) {
-          detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, dx, gamma_sums, beta_sums);
+          detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, base, dx, gamma_sums, beta_sums);
         });
   }
 
@@ -161,12 +177,13 @@ struct norms {
     });
   }
 
-  /// dx[Rows,Width]; dgamma[Width] +=
+  /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] +=
   template <std::size_t Rows, std::size_t Width, class T>
-  static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy, T* dx, T* dgamma) {
+  static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy,
+                                std::type_identity_t<T> const* base, T* dx, T* dgamma) {
     detail::sum_over_row_blocks(Rows, Width, dgamma, static_cast<T*>(nullptr),
                                 [=](std::size_t first, std::size_t last, T* sums, T*) {
-                                  detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, dx, sums);
+                                  detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, base, dx, sums);
                                 });
   }
 };

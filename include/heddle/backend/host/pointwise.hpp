@@ -64,10 +64,13 @@ inline void add_to(std::size_t n, T const* x, T* out) {
       n, out, [](lanes<T> const& a, lanes<T> const& b) -> lanes<T> { return a + b; }, static_cast<T const*>(out), x);
 }
 
-template <class T>
-inline void add_bias(std::size_t rows, std::size_t width, T const* bias, T* x) {
+template <class T, class... In>
+inline void biased_sum(std::size_t rows, std::size_t width, T const* bias, T* y, In const*... in) {
   deal_rows(rows, width, sum_grain, [=](std::size_t row, std::size_t last) {
-    for (; row < last; ++row) add_to(width, bias, x + row * width);
+    for (; row < last; ++row)
+      map(
+          width, y + row * width, [](lanes<T> const& b, auto const&... term) -> lanes<T> { return ((b + ... + term)); },
+          bias, (in + row * width)...);
   });
 }
 
@@ -209,10 +212,10 @@ struct pointwise {
     });
   }
 
-  /// x[Rows,Width] += bias[Width] in each row
-  template <std::size_t Rows, std::size_t Width, class T>
-  static void add_bias(T const* bias, T* x) {
-    detail::add_bias(Rows, Width, bias, x);
+  /// y[Rows,Width] = bias[Width] in each row, plus each of in[Rows,Width]…
+  template <std::size_t Rows, std::size_t Width, class T, class... In>
+  static void biased_sum(T const* bias, T* y, In const*... in) {
+    detail::biased_sum(Rows, Width, bias, y, in...);
   }
 
   /// db[Width] += Σ over the rows of dy[Rows,Width], in the order of the rows

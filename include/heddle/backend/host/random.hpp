@@ -106,25 +106,30 @@ inline void check_dropout_probability(double p) {
                 "; give the share of elements to drop, 0 for none");
 }
 
-/// out = mask·in / (1 - p), with the mask of the key.
-template <class T>
-void dropout_apply(T const* in, T* out, index_map const& map, random_key const& key, double p) {
-  check_dropout_probability(p);
-  if (p == 0.0) {
-    if (in != out) std::memcpy(out, in, map.size() * sizeof(T));
-    return;
-  }
+/// out = mask·in / (1 - p), with the mask of the key; plus `base` where `Onto`.
+template <bool Onto, class T>
+void dropout_apply(T const* in, T const* base, T* out, index_map const& map, random_key const& key, double p) {
   // In place, padding holds zeros already.
-  if (in != out) clear_padding(out, map);
+  if (in != out && has_padding(map)) {
+    if constexpr (Onto)
+      std::memmove(out, base, map.size() * sizeof(T));
+    else
+      std::memset(out, 0, map.size() * sizeof(T));
+  }
   std::uint32_t const limit = dropout_limit(p);
   T const scale = static_cast<T>(1.0 / (1.0 - p));
   for_each_drawn<1>(map, random_stream{key}, [&](std::size_t begin, std::size_t count, std::uint32_t const* words) {
     T const* from = in + begin;
+    [[maybe_unused]] T const* sum = Onto ? base + begin : nullptr;
     T* to = out + begin;
     for (std::size_t i = 0; i < count; ++i) {
       // Selected, not multiplied by 0: a dropped infinity is 0 as well, forward and backward.
       T const scaled = from[i] * scale;
-      to[i] = words[i] > limit ? scaled : T(0);
+      T const kept = words[i] > limit ? scaled : T(0);
+      if constexpr (Onto)
+        to[i] = sum[i] + kept;
+      else
+        to[i] = kept;
     }
   });
 }
@@ -163,17 +168,21 @@ struct random {
                               });
   }
 
-  /// y = x / (1 - p) where `uniform<double>(word) >= p`, else 0 (Srivastava et al. 2014, scaled at training time). p in
-  /// [0, 1), p = 0 copies. y may be x. Throws `heddle::error` for another p.
+  /// y = x / (1 - p) where `uniform<double>(word) >= p`, else 0 (Srivastava et al. 2014, scaled at training time); plus
+  /// `base` unless that is null. p in [0, 1), p = 0 copies. y may be x or base. The mask is its own adjoint: backward
+  /// draws it again from the same key, and nothing is saved. Throws `heddle::error` for another p.
   template <class T>
-  static void dropout(T const* x, T* y, index_map const& map, random_key const& key, double p) {
-    detail::dropout_apply(x, y, map, key, p);
-  }
-
-  /// dx = mask·dy / (1 - p), the mask drawn again from the same key: nothing is saved. dx may be dy.
-  template <class T>
-  static void dropout_backward(T const* dy, T* dx, index_map const& map, random_key const& key, double p) {
-    detail::dropout_apply(dy, dx, map, key, p);
+  static void dropout(T const* x, std::type_identity_t<T> const* base, T* y, index_map const& map,
+                      random_key const& key, double p) {
+    detail::check_dropout_probability(p);
+    if (p == 0.0) {
+      for (std::size_t i = 0; i < map.size(); ++i) y[i] = base != nullptr ? base[i] + x[i] : x[i];
+      return;
+    }
+    if (base != nullptr)
+      detail::dropout_apply<true>(x, base, y, map, key, p);
+    else
+      detail::dropout_apply<false>(x, base, y, map, key, p);
   }
 };
 

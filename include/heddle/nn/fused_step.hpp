@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstddef>
+#include <heddle/nn/op.hpp>
+#include <tuple>
+#include <utility>
+
+namespace heddle {
+
+/// Two neighbours of a chain as one: `Sum`, which can add to what stands in its output, and `Constant`, which adds
+/// what does not depend on its input. The constant is written to the output and `Sum` adds to it, so that a bias costs
+/// no pass of its own: it takes the place of the zeros that a product would begin with.
+///
+/// A model of what `placed` is. The parameters of both are one unit (nn/parameter_unit.hpp).
+template <class Sum, class Constant>
+struct fused_step {
+  using element = typename Sum::element;
+  using input = typename Sum::input;
+  using output = typename Constant::output;
+  static constexpr layout input_layout = Sum::input_layout;
+  static constexpr layout output_layout = Constant::output_layout;
+
+  static constexpr std::size_t uses_of_sum = Sum::uses.size();
+  static constexpr auto uses = [] {
+    std::array<parameter_use, uses_of_sum + Constant::uses.size()> both{};
+    for (std::size_t k = 0; k < both.size(); ++k)
+      both[k] = k < uses_of_sum ? Sum::uses[k] : Constant::uses[k - uses_of_sum];
+    return both;
+  }();
+  static constexpr std::array<parameter_unit, 1> units = {{{0, uses.size(), 1}}};
+
+  static constexpr bool needs_input = Sum::needs_input;
+  static constexpr bool needs_output = false;
+  static constexpr bool in_place = false;
+  static constexpr bool identity_cotangent = false;
+  static constexpr bool adds_forward = true;
+  static constexpr bool adds_backward = Sum::adds_backward;
+  static constexpr std::size_t sites = Sum::sites + Constant::sites;
+  static constexpr std::size_t saved = Sum::saved;
+  static constexpr std::size_t forward_scratch = Sum::forward_scratch;
+  static constexpr std::size_t backward_scratch = detail::larger(Sum::backward_scratch, Constant::backward_scratch);
+
+  template <class Context>
+  static void forward(Context& c, frame<element> const& f, element const* x, element* y) {
+    forward_onto(c, f, nullptr, x, y);
+  }
+  template <class Context>
+  static void forward_onto(Context& c, frame<element> const& f, element const* base, element const* x, element* y) {
+    if (!f.asked) c.before_forward(f.use, 0);
+    Constant::kernel::constant_onto(c, of_constant(f), base, y);
+    Sum::forward_onto(c, of_sum(f), y, x, y);
+  }
+  template <class Context>
+  static void backward(Context& c, frame<element> const& f, element const* x, element const* y, element const* dy,
+                       element* dx) {
+    backward_constant(c, f, dy);
+    Sum::backward(c, of_sum(f), x, y, dy, dx);
+    if (!f.asked) c.after_backward(f.use, 0);
+  }
+  template <class Context>
+  static void backward_onto(Context& c, frame<element> const& f, element const* x, element const* y, element const* dy,
+                            element const* base, element* dx) {
+    backward_constant(c, f, dy);
+    Sum::backward_onto(c, of_sum(f), x, y, dy, base, dx);
+    if (!f.asked) c.after_backward(f.use, 0);
+  }
+
+  static constexpr void count_forward(traffic_table& t, coordinates const& at) {
+    Sum::count_forward(t, at);
+    Constant::count_forward(t, at);
+  }
+  static constexpr void count_backward(traffic_table& t, coordinates const& at) {
+    Constant::count_backward(t, at);
+    Sum::count_backward(t, at);
+  }
+
+ private:
+  static frame<element> of_sum(frame<element> f) {
+    f.asked = true;
+    return f;
+  }
+  static frame<element> of_constant(frame<element> f) {
+    f.asked = true;
+    f.parameter += uses_of_sum;
+    f.gradient += uses_of_sum;
+    f.use += uses_of_sum;
+    f.site += Sum::sites;
+    return f;
+  }
+  /// Its cotangent is the identity: dx is dy, where it stands, and is not written.
+  template <class Context>
+  static void backward_constant(Context& c, frame<element> const& f, element const* dy) {
+    if (!f.asked) c.before_backward(f.use, 0);
+    Constant::backward(c, of_constant(f), dy, dy, dy, const_cast<element*>(dy));
+  }
+};
+
+namespace detail {
+
+/// What does nothing under any plan, and is left out: a dropout with probability 0.
+template <class Placed>
+concept Identity = requires {
+  requires Placed::identity;
+};
+template <class Placed>
+concept AddsForward = requires {
+  requires Placed::adds_forward;
+};
+template <class Placed>
+concept AddsBackward = requires {
+  requires Placed::adds_backward;
+};
+/// What fuses: primitives, whose parameters are one unit. One that works in place would have its input in the output.
+template <class Sum, class Constant>
+concept Fuses = requires {
+  requires Sum::adds_forward && !Sum::in_place && !Sum::needs_output;
+  requires Constant::adds_constant && Constant::saved == 0 && Constant::forward_scratch == 0;
+  typename Sum::kernel;
+};
+
+template <class Step, class Steps>
+struct steps_before;
+template <class Step, class... Steps>
+struct steps_before<Step, std::tuple<Steps...>> {
+  using type = std::tuple<Step, Steps...>;
+};
+
+/// What a chain of placed modules executes: all of them but those that do nothing, and neighbours that fuse as one.
+template <class... Children>
+struct chain_steps {
+  using type = std::tuple<Children...>;  // none, or one
+};
+template <class First, class Second, class... Rest>
+struct chain_steps<First, Second, Rest...> : steps_before<First, typename chain_steps<Second, Rest...>::type> {};
+template <Identity First, class Second, class... Rest>
+struct chain_steps<First, Second, Rest...> : chain_steps<Second, Rest...> {};
+template <class First, Identity Second, class... Rest>
+requires(!Identity<First>) struct chain_steps<First, Second, Rest...> : chain_steps<First, Rest...> {
+};
+template <class First, class Second, class... Rest>
+requires Fuses<First, Second>
+struct chain_steps<First, Second, Rest...>
+    : steps_before<fused_step<First, Second>, typename chain_steps<Rest...>::type> {
+};
+
+template <class Children>
+struct steps_of;
+template <class... Children>
+struct steps_of<std::tuple<Children...>> : chain_steps<Children...> {};
+
+}  // namespace detail
+
+}  // namespace heddle
