@@ -102,7 +102,8 @@ TEST_CASE("LS-3, ZP-2: more ranks than rows, empty parts, unused rows") {
 }
 
 TEST_CASE("fused linears, gathered as they are needed, train as on one rank") {
-  trainer_options<adamw> const options{.learning_rate = 0.1, .clip = 20, .optimizer = decaying};
+  basic_trainer<chain, alone, host_backend>::options const options{
+      .learning_rate = 0.1, .clip = 20, .optimizer = decaying};
   auto const whole = train<chain, alone>(options, 3, looked_up);
   auto const parts = train<chain, sharded<2, 3, per_micro_batch>>(options, 3, looked_up);
   CHECK(whole.parameter.size() == 5);

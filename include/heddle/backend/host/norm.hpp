@@ -59,6 +59,9 @@ inline void layer_norm(std::size_t first, std::size_t last, std::size_t width, T
   }
 }
 
+// Not inlined, what follows of backward: in each of several copies the compiler would choose anew which products to
+// fuse with a sum, and the bits would depend on who calls.
+
 /// out[i] = value(i), plus base[i] unless `base` is null.
 template <class T, class F>
 inline void store_onto(std::size_t n, T const* base, T* out, F value) {
@@ -70,8 +73,9 @@ inline void store_onto(std::size_t n, T const* base, T* out, F value) {
 }
 
 template <class T>
-inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                                T const* mean, T const* rstd, T const* dy, T const* base, T* dx, T* dgamma, T* dbeta) {
+[[gnu::noinline]] inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x,
+                                                  T const* gamma, T const* mean, T const* rstd, T const* dy,
+                                                  T const* base, T* dx, T* dgamma, T* dbeta) {
   x += first * width;
   dy += first * width;
   dx += first * width;
@@ -119,8 +123,9 @@ inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T c
 }
 
 template <class T>
-inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                              T const* rstd, T const* dy, T const* base, T* dx, T* dgamma) {
+[[gnu::noinline]] inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x,
+                                                T const* gamma, T const* rstd, T const* dy, T const* base, T* dx,
+                                                T* dgamma) {
   x += first * width;
   dy += first * width;
   dx += first * width;

@@ -120,17 +120,17 @@ void dropout_apply(T const* in, T const* base, T* out, index_map const& map, ran
   T const scale = static_cast<T>(1.0 / (1.0 - p));
   for_each_drawn<1>(map, random_stream{key}, [&](std::size_t begin, std::size_t count, std::uint32_t const* words) {
     T const* from = in + begin;
-    [[maybe_unused]] T const* sum = Onto ? base + begin : nullptr;
     T* to = out + begin;
+    // With a base in two turns: in one, compilers fuse product and sum in some elements and not in others.
+    [[maybe_unused]] T own[Onto ? random_chunk : 1];
+    T* const kept = Onto ? own : to;
     for (std::size_t i = 0; i < count; ++i) {
       // Selected, not multiplied by 0: a dropped infinity is 0 as well, forward and backward.
       T const scaled = from[i] * scale;
-      T const kept = words[i] > limit ? scaled : T(0);
-      if constexpr (Onto)
-        to[i] = sum[i] + kept;
-      else
-        to[i] = kept;
+      kept[i] = words[i] > limit ? scaled : T(0);
     }
+    if constexpr (Onto)
+      for (std::size_t i = 0; i < count; ++i) to[i] = base[begin + i] + kept[i];
   });
 }
 
