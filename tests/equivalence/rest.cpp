@@ -17,13 +17,14 @@ using small_bucket = bucket<1000>;
 
 // Widths of 4, 16 and 20 over three ranks: every split pads; layer norms of 16 leave the last rank 4 of its 6.
 struct padded_1 : row<three<3, 1, 1>, true, one_f_one_b, 2, zero<1>> {};
-struct padded_2 : row<three<3, 1, 2>, true, one_f_one_b, 1, zero<2>, small_bucket> {};
+struct padded_2 : row<three<3, 1, 2>, true, one_f_one_b, 1, zero<2>, small_bucket, logit_panels<2>> {};
 struct padded_3 : row<three<3, 2, 1>, true, one_f_one_b, 2, zero<3>, small_bucket> {};
-struct padded_3_at_once : row<three<3, 1, 1>, true, gpipe, 2, zero<3>, reduce_gradients<per_micro_batch>> {};
+struct padded_3_at_once
+    : row<three<3, 1, 1>, true, gpipe, 2, zero<3>, reduce_gradients<per_micro_batch>, logit_panels<5>> {};
 
 // The row that other systems refuse in part: pipeline, tensor and data parallelism, ZeRO-3, tied embeddings,
 // accumulation, clipping and dropout.
-struct all_at_once : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket> {};
+struct all_at_once : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket, logit_panels<3>> {};
 struct all_at_once_often
     : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket, reduce_gradients<per_micro_batch>> {};
 

@@ -89,9 +89,9 @@ class live_module_of final : public live_module {
 };
 
 /// `Module` under the rules on the mesh, for an input of the dimensions `Input`.
-template <class Module, class Input, class Mesh, class Rules, class Tokens>
+template <class Module, class Input, class Mesh, class Rules, class Tokens, std::size_t PanelColumns = 0>
 subject const& subject_of() {
-  using plan = module_plan<Mesh, Rules, double, padding<pad<vocab>>, Tokens, host_backend>;
+  using plan = module_plan<Mesh, Rules, double, padding<pad<vocab>>, Tokens, host_backend, PanelColumns>;
   using here = placed<Module, plan, Input>;
   using live = live_module_of<plan, here>;
   static subject const result = {

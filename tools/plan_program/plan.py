@@ -137,7 +137,7 @@ def read(arguments):
     asked = {"parameter": [], "activation": []}
     rest = list(arguments)
     values = {"model", "mesh", "rules", "sequence-parallel", "micro-batch", "global-batch", "accumulate", "schedule",
-              "zero", "bucket", "reduce", "precision", "padding", "fits", "parameter", "activation", "json", "tied",
+              "zero", "bucket", "reduce", "logit-panels", "precision", "padding", "fits", "parameter", "activation", "json", "tied",
               "biased", "dropout"} | {size.replace("_", "-") for size in SIZES}
     while rest:
         option = rest.pop(0)
@@ -206,6 +206,8 @@ def checked(asked):
             q[key] = size_in_bytes(f"--{key}", asked[key])
     if "reduce" in asked:
         q["reduce"] = one_of("--reduce", asked["reduce"], ("per-step", "per-micro-batch"))
+    if "logit_panels" in asked:
+        q["logit_panels"] = 0 if asked["logit_panels"] == "0" else number("--logit-panels", asked["logit_panels"], 1 << 32)
     axes(q)
     batch(asked, q)
     return q
@@ -288,6 +290,8 @@ def program_text(q):
         policies.append(f"hd::bucket<{q['bucket']}>")
     if "reduce" in q:
         policies.append(f"hd::reduce_gradients<hd::{q['reduce'].replace('-', '_')}>")
+    if "logit_panels" in q:
+        policies.append(f"hd::logit_panels<{q['logit_panels']}>")
     request = {key: value for key, value in q.items()
                if value is not None and key not in ("why", "parameter", "activation", "json", "fits")}
     lines = ["// SPDX-License-Identifier: Apache-2.0", '#include "plan_program.hpp"',

@@ -5,7 +5,9 @@
 #include <heddle/layout/names.hpp>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <limits>
 #include <span>
+#include <type_traits>
 
 namespace heddle {
 
@@ -16,8 +18,9 @@ namespace heddle {
 ///
 /// **Layouts.** `Vocab` may be split: a maximum and a sum are reduced over its axes (arXiv 1909.08053 §3:
 /// batch·sequence elements instead of the logits), and padded columns take no part. The result is partial over the axes
-/// that split batch and sequence, and stays so: the trainer reduces it once a step. **Saves** the logits and one
-/// log-sum-exp per token.
+/// that split batch and sequence, and stays so: the trainer reduces it once a step. **Saves** one log-sum-exp per
+/// token, and the logits; but where there are more columns than the plan's `logit_panels`, and a product gives them, it
+/// takes them panel by panel, and backward has that product compute them again (`panelled_step`).
 /// **Moves**, forward, over the axes of `Vocab`: a maximum of T and a sum of 2T elements for T local tokens. Where the
 /// vocabulary, or the sequence, has taken an axis from the batch: the targets, once in each direction.
 template <class Vocab>
@@ -48,26 +51,59 @@ struct cross_entropy : primitive {
     template <class Context>
     static void forward(Context& c, frame<T> const& f, T const* x, T* y) {
       using B = typename Context::backend;
-      block_range const mine = Place::template block<typename Vocab::name>(c.at());
-      T* const row_max = f.scratch;
-      T* const row_sum = f.scratch + rows;
-      T* const target_logit = f.scratch + 2 * rows;
-      std::int32_t const* const targets = local_targets(c, f.scratch + 3 * rows);
-      B::template cross_entropy_max<rows, columns>(x, mine.valid, row_max);
+      share const s = share_of(c, f.scratch + 3 * rows);
+      T *const row_max = f.scratch, *const row_sum = row_max + rows, *const target_logit = row_sum + rows;
+      B::template cross_entropy_max<rows, columns>(x, s.valid, row_max);
       c.max_over(axes, std::span<T>(row_max, rows));
-      B::template cross_entropy_sum<rows, columns>(x, mine.valid, static_cast<std::int64_t>(mine.origin), targets,
-                                                   row_max, row_sum, target_logit);
-      c.sum_over(axes, std::span<T>(row_sum, 2 * rows));
-      *y = static_cast<T>(
-          B::template cross_entropy_loss<rows>(targets, c.ignore_index(), row_max, row_sum, target_logit, f.saved));
+      B::template cross_entropy_sum<rows, columns>(x, s.valid, s.origin, s.targets, row_max, row_sum, target_logit);
+      *y = loss_of(c, f, s, row_max);
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
-      block_range const mine = Place::template block<typename Vocab::name>(c.at());
-      std::int32_t const* const targets = local_targets(c, f.scratch);
-      Context::backend::template cross_entropy_backward<rows, columns>(
-          x, mine.valid, static_cast<std::int64_t>(mine.origin), targets, c.ignore_index(), f.saved, *dy, dx);
+      share const s = share_of(c, f.scratch);
+      Context::backend::template cross_entropy_backward<rows, columns>(x, s.valid, s.origin, s.targets,
+                                                                       c.ignore_index(), f.saved, *dy, dx);
     }
+
+    static constexpr bool takes_columns = true;
+    // The rows' sums of the panels so far, and those of one panel.
+    static constexpr std::size_t columns_forward_scratch = 6 * rows + target_slots;
+
+    template <class Context, class Give>
+    static void forward_by_columns(Context& c, frame<T> const& f, T* y, Give give) {
+      using B = typename Context::backend;
+      T *const all = f.scratch, *const part = all + 3 * rows;
+      share const s = share_of(c, f.scratch + 6 * rows);
+      auto const merge = [&] {
+        B::template cross_entropy_merge<rows>(part, part + rows, part + 2 * rows, all, all + rows, all + 2 * rows);
+      };
+      B::template fill<rows>(-std::numeric_limits<T>::infinity(), all);
+      B::template fill<2 * rows>(T(0), all + rows);
+      give([&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, T const* panel) {
+        std::size_t const valid = s.template valid_of<Width>(first);
+        B::template cross_entropy_max<rows, Width>(panel, valid, part);
+        B::template cross_entropy_sum<rows, Width>(panel, valid, s.origin + static_cast<std::int64_t>(first), s.targets,
+                                                   part, part + rows, part + 2 * rows);
+        merge();
+      });
+      if constexpr (axes != 0) {  // to the maximum of all ranks, by a merge with no columns of that maximum
+        B::template copy<rows>(static_cast<T const*>(all), part);
+        B::template fill<2 * rows>(T(0), part + rows);
+        c.max_over(axes, std::span<T>(part, rows));
+        merge();
+      }
+      *y = loss_of(c, f, s, all);
+    }
+    template <class Context, class Give>
+    static void backward_by_columns(Context& c, frame<T> const& f, T const* dy, Give give) {
+      share const s = share_of(c, f.scratch);
+      give([&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, T* panel) {
+        Context::backend::template cross_entropy_backward<rows, Width>(
+            static_cast<T const*>(panel), s.template valid_of<Width>(first),
+            s.origin + static_cast<std::int64_t>(first), s.targets, c.ignore_index(), f.saved, *dy, panel);
+      });
+    }
+
     static constexpr void count_forward(traffic_table& t, coordinates const& at) {
       count_redistribution<std::int32_t>(t, Place::mesh, at, Place::token_path);
       count_reduction<T>(t, Place::mesh, at, axes, rows);
@@ -78,6 +114,30 @@ struct cross_entropy : primitive {
     }
 
    private:
+    /// This rank's columns, those from `origin` on of which `valid` are real, and the targets of its tokens.
+    struct share {
+      std::size_t valid;
+      std::int64_t origin;
+      std::int32_t const* targets;
+      /// Of the `Width` columns from its column `first` on.
+      template <std::size_t Width>
+      [[nodiscard]] std::size_t valid_of(std::size_t first) const {
+        std::size_t const left = valid > first ? valid - first : 0;
+        return left < Width ? left : Width;
+      }
+    };
+    template <class Context>
+    static share share_of(Context& c, T* room) {
+      block_range const mine = Place::template block<typename Vocab::name>(c.at());
+      return {mine.valid, static_cast<std::int64_t>(mine.origin), local_targets(c, room)};
+    }
+    /// From `row_max` of all ranks, and behind it this rank's sums and target logits.
+    template <class Context>
+    static T loss_of(Context& c, frame<T> const& f, share const& s, T* row_max) {
+      c.sum_over(axes, std::span<T>(row_max + rows, 2 * rows));
+      return static_cast<T>(Context::backend::template cross_entropy_loss<rows>(
+          s.targets, c.ignore_index(), row_max, row_max + rows, row_max + 2 * rows, f.saved));
+    }
     /// The targets of this op's tokens: a slice where the op splits the sequence, gathered where it holds more of the
     /// batch than this rank was given.
     template <class Context>

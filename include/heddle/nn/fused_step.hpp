@@ -3,8 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <heddle/nn/op.hpp>
-#include <tuple>
-#include <utility>
+#include <type_traits>
 
 namespace heddle {
 
@@ -95,60 +94,5 @@ struct fused_step {
     Constant::backward(c, of_constant(f), dy, dy, dy, const_cast<element*>(dy));
   }
 };
-
-namespace detail {
-
-/// What does nothing under any plan, and is left out: a dropout with probability 0.
-template <class Placed>
-concept Identity = requires {
-  requires Placed::identity;
-};
-template <class Placed>
-concept AddsForward = requires {
-  requires Placed::adds_forward;
-};
-template <class Placed>
-concept AddsBackward = requires {
-  requires Placed::adds_backward;
-};
-/// What fuses: primitives, whose parameters are one unit. One that works in place would have its input in the output.
-template <class Sum, class Constant>
-concept Fuses = requires {
-  requires Sum::adds_forward && !Sum::in_place && !Sum::needs_output;
-  requires Constant::adds_constant && Constant::saved == 0 && Constant::forward_scratch == 0;
-  typename Sum::kernel;
-};
-
-template <class Step, class Steps>
-struct steps_before;
-template <class Step, class... Steps>
-struct steps_before<Step, std::tuple<Steps...>> {
-  using type = std::tuple<Step, Steps...>;
-};
-
-/// What a chain of placed modules executes: all of them but those that do nothing, and neighbours that fuse as one.
-template <class... Children>
-struct chain_steps {
-  using type = std::tuple<Children...>;  // none, or one
-};
-template <class First, class Second, class... Rest>
-struct chain_steps<First, Second, Rest...> : steps_before<First, typename chain_steps<Second, Rest...>::type> {};
-template <Identity First, class Second, class... Rest>
-struct chain_steps<First, Second, Rest...> : chain_steps<Second, Rest...> {};
-template <class First, Identity Second, class... Rest>
-requires(!Identity<First>) struct chain_steps<First, Second, Rest...> : chain_steps<First, Rest...> {
-};
-template <class First, class Second, class... Rest>
-requires Fuses<First, Second>
-struct chain_steps<First, Second, Rest...>
-    : steps_before<fused_step<First, Second>, typename chain_steps<Rest...>::type> {
-};
-
-template <class Children>
-struct steps_of;
-template <class... Children>
-struct steps_of<std::tuple<Children...>> : chain_steps<Children...> {};
-
-}  // namespace detail
 
 }  // namespace heddle

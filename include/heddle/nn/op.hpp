@@ -122,6 +122,11 @@ struct placed {
   static constexpr bool adds_forward = kernel::adds_forward && out_path.empty();
   static constexpr bool adds_backward = kernel::adds_backward && in_dual.empty();
   static constexpr bool adds_constant = kernel::adds_constant && in_place && identity_cotangent;
+  static constexpr bool gives_columns = kernel::gives_columns && out_path.empty() && out_dual.empty();
+  static constexpr bool takes_columns = kernel::takes_columns && uses.size() == 0 && Plan::panel_columns != 0 &&
+                                        kernel::columns > Plan::panel_columns&& in_path.empty() && in_dual.empty();
+  static constexpr std::size_t columns = kernel::columns;
+  static constexpr std::size_t panel_columns = Plan::panel_columns;
   static constexpr std::size_t sites = kernel::sites;
 
   // Saved: the redistributed input or output where backward reads it, then what the kernel keeps.
@@ -180,6 +185,30 @@ struct placed {
                             element const* base, element* dx) {
     backward_by(c, f, x, y, dy, dx, [&](X const* x_here, element const* y_here, element const* dy_here, element* to) {
       kernel::backward_onto(c, f, x_here, y_here, dy_here, base, to);
+    });
+  }
+
+  /// `use(get)` with get(width, first, panel, onto): a constant `width` of columns from `first` on, of what forward
+  /// gives, to panel[rows,width]; added where `onto`.
+  template <class Context, class X, class F>
+  static void forward_columns(Context& c, frame<element> f, X const* x, F use) {
+    X const* const x_compute = begin_forward(c, f, x);
+    use([&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, element* panel,
+                               bool onto = false) {
+      kernel::template forward_columns<Width>(c, f, x_compute, first, onto, panel);
+    });
+  }
+  /// `use(get, put)` with put(width, first, panel): these columns of dy to the gradients and to dx.
+  template <class Context, class X, class F>
+  static void backward_columns(Context& c, frame<element> f, X const* x, element* dx, F use) {
+    backward_by(c, f, x, nullptr, nullptr, dx, [&](X const* x_here, element const*, element const*, element* to) {
+      Context::backend::template fill<place::input_size>(element(0), to);
+      use([&]<std::size_t Width>(
+              std::integral_constant<std::size_t, Width>, std::size_t first, element* panel,
+              bool onto = false) { kernel::template forward_columns<Width>(c, f, x_here, first, onto, panel); },
+          [&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, element const* panel) {
+            kernel::template backward_columns<Width>(c, f, x_here, first, panel, to);
+          });
     });
   }
 
@@ -248,6 +277,10 @@ struct kernel_traits {
   static constexpr bool adds_backward = false;  ///< has backward_onto(c, f, x, y, dy, base, dx)
   static constexpr bool adds_constant =
       false;  ///< y = x + constant: has constant_onto(c, f, base, y), base may be null
+  // In panels of columns of the last dimensions (nn/panelled_step.hpp): `columns` in all, of the rank.
+  static constexpr bool gives_columns = false;  ///< has forward_columns and backward_columns, or the constant's
+  static constexpr bool takes_columns = false;  ///< has forward_by_columns and backward_by_columns
+  static constexpr std::size_t columns = 0;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

@@ -2,7 +2,7 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
-#include <heddle/nn/fused_step.hpp>
+#include <heddle/nn/chain_steps.hpp>
 #include <heddle/nn/op.hpp>
 
 namespace heddle {

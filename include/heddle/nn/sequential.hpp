@@ -2,7 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <heddle/nn/fused_step.hpp>
+#include <heddle/nn/chain_steps.hpp>
 #include <heddle/nn/op.hpp>
 #include <tuple>
 #include <utility>
@@ -202,6 +202,13 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr bool identity_cotangent = count == 1 && first::identity_cotangent;
   static constexpr bool adds_forward = detail::AddsForward<last>;
   static constexpr bool adds_backward = detail::AddsBackward<first>;
+  static constexpr bool gives_columns = detail::GivesColumns<last>;
+  static constexpr std::size_t columns = [] {
+    if constexpr (gives_columns)
+      return last::columns;
+    else
+      return std::size_t{0};
+  }();
   static constexpr std::size_t sites = share.sites[count];
   static constexpr std::size_t saved = share.saved[count];
   static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;
@@ -220,7 +227,7 @@ struct placed<sequential<Modules...>, Plan, Input> {
   }
   template <class Context, class X>
   static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
-    backward_all(c, f, y, dy, std::make_index_sequence<count - 1>{});
+    backward_down<count - 1>(c, f, y, dy, std::make_index_sequence<count - 1>{});
     first::backward(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, const_cast<element*>(y)),
                     cotangent_at<1>(f, dy), dx);
   }
@@ -228,9 +235,31 @@ struct placed<sequential<Modules...>, Plan, Input> {
   template <class Context, class X>
   static void backward_onto(Context& c, frame<element> f, X const* x, element const* y, element const* dy,
                             element const* base, element* dx) {
-    backward_all(c, f, y, dy, std::make_index_sequence<count - 1>{});
+    backward_down<count - 1>(c, f, y, dy, std::make_index_sequence<count - 1>{});
     first::backward_onto(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, const_cast<element*>(y)),
                          cotangent_at<1>(f, dy), base, dx);
+  }
+
+  /// The last step gives them (`placed`).
+  template <class Context, class X, class F>
+  static void forward_columns(Context& c, frame<element> f, X const* x, F use) {
+    element* const no_output = nullptr;
+    forward_all(c, f, x, no_output, std::make_index_sequence<count - 1>{});
+    last::forward_columns(c, frame_of<count - 1>(f, values.scratch), input_at<count - 1>(f, x, no_output), use);
+  }
+  template <class Context, class X, class F>
+  static void backward_columns(Context& c, frame<element> f, X const* x, element* dx, F use) {
+    element* const no_output = nullptr;
+    auto const frame_of_last = frame_of<count - 1>(f, cotangents.scratch);
+    if constexpr (count == 1) {
+      last::backward_columns(c, frame_of_last, x, dx, use);
+    } else {
+      last::backward_columns(c, frame_of_last, input_at<count - 1>(f, x, no_output),
+                             const_cast<element*>(cotangent_at<count - 1>(f, no_output)), use);
+      backward_down<count - 2>(c, f, no_output, no_output, std::make_index_sequence<count - 2>{});
+      first::backward(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, no_output),
+                      cotangent_at<1>(f, no_output), dx);
+    }
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) { count_all<true>(t, at, indices{}); }
@@ -283,12 +312,12 @@ struct placed<sequential<Modules...>, Plan, Input> {
     step<Index>::forward(c, frame_of<Index>(f, values.scratch), input_at<Index>(f, x, y), value_at<Index + 1>(f, y));
   }
 
-  /// All but the first, last to first.
-  template <class Context, std::size_t... Index>
-  static void backward_all([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f,
-                           [[maybe_unused]] element const* y, [[maybe_unused]] element const* dy,
-                           std::index_sequence<Index...>) {
-    (backward_one<count - 1 - Index>(c, f, y, dy), ...);
+  /// Step From, and those before it down to the second.
+  template <std::size_t From, class Context, std::size_t... Index>
+  static void backward_down([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f,
+                            [[maybe_unused]] element const* y, [[maybe_unused]] element const* dy,
+                            std::index_sequence<Index...>) {
+    (backward_one<From - Index>(c, f, y, dy), ...);
   }
   template <std::size_t Index, class Context>
   static void backward_one(Context& c, frame<element> const& f, element const* y, element const* dy) {

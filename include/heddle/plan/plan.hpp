@@ -28,9 +28,8 @@ struct known_policy {
   static_assert(
       kind_of<Policy> != policy_kind::none,
       "plan<Policies...>: 'Policy' must be a policy (mesh, rules, sequence_parallel, micro_batch, global_batch, "
-      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, fits); remove it or wrap "
-      "it in "
-      "one of these");
+      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, logit_panels, fits); "
+      "remove it or wrap it in one of these");
   static_assert(sizeof(Policy) > 0);  // a policy's own sentences, even where nothing reads its value
   static constexpr bool value = kind_of<Policy> != policy_kind::none;
 };
@@ -226,6 +225,9 @@ struct plan {
   /// The most bytes of a gradient bucket.
   static constexpr std::size_t bucket_bytes =
       detail::chosen_t<policy_kind::bucket, bucket<25 * MiB>, Policies...>::value;
+  /// Columns of the logits at a time; 0 for all.
+  static constexpr std::size_t panel_columns =
+      detail::chosen_t<policy_kind::logit_panels, logit_panels<2048>, Policies...>::value;
   /// The most bytes that a rank may need; 0 for no bound.
   static constexpr std::size_t memory_limit = detail::chosen_t<policy_kind::fits, detail::no_limit, Policies...>::value;
   using pads = detail::chosen_t<policy_kind::padding, padding<pad<vocab>>, Policies...>;

@@ -37,6 +37,7 @@ enum class policy_kind : unsigned char {
   zero,
   bucket,
   reduce_gradients,
+  logit_panels,
   fits
 };
 
@@ -160,6 +161,14 @@ struct reduce_gradients {
   static constexpr gradient_reduction value = When;
 };
 
+/// The columns of the vocabulary that the loss has at a time: where a rank holds more, the logits never stand whole,
+/// and backward computes them again panel by panel, a fourth product of the head. 0 keeps them whole, in all
+/// micro-batches in flight, and saves that product. Default 2048.
+template <std::size_t Columns>
+struct logit_panels {
+  static constexpr std::size_t value = Columns;
+};
+
 /// A bound for the memory of every rank, in bytes: a plan that needs more does not compile. Default none.
 template <std::size_t Bytes>
 struct fits {
@@ -197,6 +206,8 @@ template <std::size_t B>
 inline constexpr policy_kind kind_of<bucket<B>> = policy_kind::bucket;
 template <gradient_reduction W>
 inline constexpr policy_kind kind_of<reduce_gradients<W>> = policy_kind::reduce_gradients;
+template <std::size_t C>
+inline constexpr policy_kind kind_of<logit_panels<C>> = policy_kind::logit_panels;
 template <std::size_t B>
 inline constexpr policy_kind kind_of<fits<B>> = policy_kind::fits;
 }  // namespace detail
