@@ -158,6 +158,13 @@ class Plan(unittest.TestCase):
         self.assertIn(f"plan_error<fits<{needed - 1}>, must_not_be_less_than_the_bytes_of_a_rank<{needed}>, "
                       "on_pipeline_stage<0>", ended.stderr)
 
+    def test_logits_in_panels(self):
+        """The last stage keeps no logits: 2 × 32 tokens of half of a vocabulary of 25, padded to 26, in floats."""
+        whole = self.plan["memory"]
+        panels = json.loads(self.answered(*QUESTION, "--logit-panels", 4, "--json", "-").stdout)["memory"]
+        self.assertEqual([w["bytes"]["activations"] - p["bytes"]["activations"] for w, p in zip(whole, panels)],
+                         [0, 2 * 32 * 13 * 4])
+
     def test_a_plan_that_cannot_work(self):
         question = MODEL + ["--mesh", "tp=8"]
         said = self.refused(["plan_error<size_of<heads, 4>, must_be_a_multiple_of<8>, use_a_size_of<8>, "
@@ -209,6 +216,7 @@ class Plan(unittest.TestCase):
         self.question_refused(["--global-batch 24"], *gpt, "--mesh", "dp=4", "--global-batch", 16, "--micro-batch", 3,
                      "--accumulate", 2)
         self.question_refused(["--accumulate", "65536"], *gpt, "--mesh", "dp=4", "--accumulate", 65537)
+        self.question_refused(["--logit-panels", "whole number"], *gpt, "--mesh", 1, "--logit-panels", "-1")
         self.question_refused(["--bucket", "25MiB"], *gpt, "--mesh", "dp=4", "--bucket", "25 MB")
         self.question_refused(["--fits", "2^60"], *gpt, "--mesh", 1, "--fits", 2**60 + 1)
         self.assertEqual(plan.checked(plan.read(["--model=gpt2", "--mesh=1", f"--fits={2**60}"]))["fits"], 2**60)
