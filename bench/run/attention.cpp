@@ -76,7 +76,7 @@ void elementwise() {
   std::string const at = std::string("/") + type_name<T>;
   rate("dropout" + at, n, unit::element, [map] {
     return [map, x = values<T>(n), y = std::vector<T>(n)]() mutable {
-      random::dropout(x.data(), y.data(), map, key, 0.1);
+      random::dropout(x.data(), nullptr, y.data(), map, key, 0.1);
     };
   });
   rate("uniform" + at, n, unit::element, [map] {
