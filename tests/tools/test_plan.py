@@ -217,6 +217,11 @@ class Plan(unittest.TestCase):
                      "--accumulate", 2)
         self.question_refused(["--accumulate", "65536"], *gpt, "--mesh", "dp=4", "--accumulate", 65537)
         self.question_refused(["--logit-panels", "whole number"], *gpt, "--mesh", 1, "--logit-panels", "-1")
+        self.question_refused(["2^63 bytes"], *gpt, "--mesh", 1, "--layers", 1024, "--width", 4096, "--context", 1 << 20,
+                              "--micro-batch", 1 << 20)
+        # The largest that anybody has published, sixteen times over, is not.
+        plan.checked(plan.read("--model gpt2 --layers 128 --width 25600 --heads 160 --vocabulary 51200 --context 2048 --mesh "
+                               "dp=1024,pp=64,tp=8 --micro-batch 1 --accumulate 512".split()))
         self.question_refused(["--bucket", "25MiB"], *gpt, "--mesh", "dp=4", "--bucket", "25 MB")
         self.question_refused(["--fits", "2^60"], *gpt, "--mesh", 1, "--fits", 2**60 + 1)
         self.assertEqual(plan.checked(plan.read(["--model=gpt2", "--mesh=1", f"--fits={2**60}"]))["fits"], 2**60)

@@ -210,6 +210,7 @@ def checked(asked):
         q["logit_panels"] = 0 if asked["logit_panels"] == "0" else number("--logit-panels", asked["logit_panels"], 1 << 32)
     axes(q)
     batch(asked, q)
+    countable(q)
     return q
 
 
@@ -263,6 +264,23 @@ def batch(asked, q):
     if stages * q["accumulate"] > MOST_SCHEDULED:
         raise refused(f"--accumulate: {stages} stages × {q['accumulate']} micro-batches are more than {MOST_SCHEDULED} to "
                       "simulate; make --micro-batch larger or the pipeline shorter")
+
+
+def countable(q):
+    """What the library sums up in 64 bits would wrap around silently: bounds for a value over all data ranks, and for
+    what one rank keeps and sends in a step."""
+    size = lambda key, default: q.get(key, default)  # the larger of the models' defaults
+    width, vocabulary, context = size("width", 4096), size("vocabulary", 50257), size("context", 4096)
+    widest = max(vocabulary, 8 * width, 2 * size("mlp", 11008))
+    weights = 16 * size("layers", 32) * width * max(width, size("mlp", 4 * width)) + (vocabulary + context) * width
+    ways = 1
+    for dimension, axis in rules_of(q):
+        ways *= q["mesh"].get(axis, 1) if dimension == "batch" else 1
+    value = q["micro_batch"] * context * widest
+    in_a_step = 8 * 4 * q["accumulate"] * (16 * size("layers", 32) * value + 4 * weights)
+    if max(8 * ways * value, in_a_step) >= 1 << 63:
+        raise refused("--micro-batch: with these sizes there may be more than 2^63 bytes to count; make --micro-batch, "
+                      "--context, --width, --vocabulary, --layers, --accumulate or the mesh smaller")
 
 
 def program_text(q):
