@@ -86,7 +86,7 @@ void elementwise() {
        [map] { return [map, y = std::vector<T>(n)]() mutable { random::fill_normal(y.data(), map, key, 0.0, 1.0); }; });
   rate("rotary" + at, 2.0 * n, unit::element, [] {
     return [y = values<T>(3 * n), table = std::vector<T>(rows * 32)]() mutable {
-      heddle::host::rotary_positions::rotary<1, rows, 12, 1, 64>(y.data(), table.data(), table.data());
+      heddle::host::rotary_positions::rotary<1, rows, 12, 1, 64>(y.data(), y.data(), table.data(), table.data());
     };
   });
 }

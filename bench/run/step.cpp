@@ -22,7 +22,7 @@ namespace hd = heddle;
 /// nanoGPT's Shakespeare shape for a CPU.
 using tiny =
     hd::gpt2<hd::gpt2_config{.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .biased = false}>;
-/// The same with what is a pass of its own over memory, each time.
+/// The same with biases and dropout.
 using with_passes = hd::gpt2<hd::gpt2_config{
     .vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .biased = true, .dropout = 0.1}>;
 

@@ -141,6 +141,11 @@ struct timed_backend : heddle::host_backend {
     stopwatch const time(primitive::bias_and_sums);
     base::add_to<N>(p...);
   }
+  template <std::size_t N, class T>
+  static void fill(T value, T* x) {
+    stopwatch const time(primitive::bias_and_sums);
+    base::fill<N>(value, x);
+  }
   template <std::size_t N, class... P>
   static void copy(P... p) {
     stopwatch const time(primitive::bias_and_sums);
@@ -165,6 +170,16 @@ struct timed_backend : heddle::host_backend {
   static void cross_entropy_sum(P... p) {
     stopwatch const time(primitive::cross_entropy);
     base::cross_entropy_sum<Rows, Vocab>(p...);
+  }
+  template <std::size_t Rows, class... P>
+  static void cross_entropy_merge(P... p) {
+    stopwatch const time(primitive::cross_entropy);
+    base::cross_entropy_merge<Rows>(p...);
+  }
+  template <std::size_t Rows, class... P>
+  static double cross_entropy_loss(P... p) {
+    stopwatch const time(primitive::cross_entropy);
+    return base::cross_entropy_loss<Rows>(p...);
   }
   template <std::size_t Rows, std::size_t Vocab, class... P>
   static void cross_entropy_backward(P... p) {

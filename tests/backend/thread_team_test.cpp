@@ -73,7 +73,7 @@ std::vector<T> everything() {
   for (std::size_t s = 0; s < sequence; ++s) positions[s] = static_cast<std::int64_t>(s);
   std::vector<T> cosine(sequence * head_dim / 2), sine(sequence * head_dim / 2);
   host::rotary_table<sequence, head_dim>(positions.data(), 1e4, cosine.data(), sine.data());
-  host::rotary<batch, sequence, heads, 1, head_dim>(qkv.data(), cosine.data(), sine.data());
+  host::rotary<batch, sequence, heads, 1, head_dim>(qkv.data(), qkv.data(), cosine.data(), sine.data());
   host::attention<batch, sequence, heads, 1, head_dim>(qkv.data(), out.data(), sums.data(), scratch.data());
   host::attention_backward<batch, sequence, heads, 1, head_dim>(qkv.data(), out.data(), sums.data(), x.data(),
                                                                 dqkv.data(), scratch.data());

@@ -39,7 +39,8 @@ TEST_CASE_TEMPLATE("each pair turns by position · theta^(-2i/d), values stay", 
     table<T, sequence, d> const angles(positions, theta);
     std::vector<T> const x = scattered_values<T>(batch * sequence * heads * slots * d);
     std::vector<T> y = x;
-    rotary_positions::rotary<batch, sequence, heads, group, d>(y.data(), angles.cosine.data(), angles.sine.data());
+    rotary_positions::rotary<batch, sequence, heads, group, d>(y.data(), y.data(), angles.cosine.data(),
+                                                               angles.sine.data());
     double const tolerance = sizeof(T) == 4 ? 3e-7 : 1e-11;  // an angle of 1e5 has an error of 1e5 · 1e-16
     double worst = 0;
     for (std::size_t row = 0; row < x.size() / d; ++row) {
@@ -63,9 +64,9 @@ TEST_CASE("backward is the transpose: differences and the round trip") {
   table<double, 2, d> const angles({3, 17});
   std::vector<double> const x = scattered_values<double>(n), dy = scattered_values<double>(n, 50);
   std::vector<double> dx = dy;
-  rotary_positions::rotary_backward<1, 2, 1, 1, d>(dx.data(), angles.cosine.data(), angles.sine.data());
+  rotary_positions::rotary_backward<1, 2, 1, 1, d>(dx.data(), dx.data(), angles.cosine.data(), angles.sine.data());
   auto const loss = [&](std::vector<double> values) {
-    rotary_positions::rotary<1, 2, 1, 1, d>(values.data(), angles.cosine.data(), angles.sine.data());
+    rotary_positions::rotary<1, 2, 1, 1, d>(values.data(), values.data(), angles.cosine.data(), angles.sine.data());
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) sum += values[i] * dy[i];
     return sum;
@@ -77,8 +78,8 @@ TEST_CASE("backward is the transpose: differences and the round trip") {
     CHECK(loss(above) - loss(below) == doctest::Approx(dx[i]).epsilon(1e-12));  // linear: the difference is exact
   }
   std::vector<double> back = x;
-  rotary_positions::rotary<1, 2, 1, 1, d>(back.data(), angles.cosine.data(), angles.sine.data());
-  rotary_positions::rotary_backward<1, 2, 1, 1, d>(back.data(), angles.cosine.data(), angles.sine.data());
+  rotary_positions::rotary<1, 2, 1, 1, d>(back.data(), back.data(), angles.cosine.data(), angles.sine.data());
+  rotary_positions::rotary_backward<1, 2, 1, 1, d>(back.data(), back.data(), angles.cosine.data(), angles.sine.data());
   CHECK(largest_error(back, x) < 1e-15);
 }
 
@@ -89,14 +90,14 @@ TEST_CASE_TEMPLATE("SP-2: a rank's rows turn by their global positions", T, floa
   std::vector<T> whole = scattered_values<T>(8 * row);
   std::vector<T> const input = whole;
   table<T, 8, d> const all({0, 1, 2, 3, 4, 5, 6, 7});
-  rotary_positions::rotary<1, 8, 1, 1, d>(whole.data(), all.cosine.data(), all.sine.data());
+  rotary_positions::rotary<1, 8, 1, 1, d>(whole.data(), whole.data(), all.cosine.data(), all.sine.data());
   std::vector<T> gathered(8 * row);
   for (auto const& mine : positions) {
     std::vector<T> local(4 * row);
     for (std::size_t s = 0; s < 4; ++s)
       for (std::size_t e = 0; e < row; ++e) local[s * row + e] = input[static_cast<std::size_t>(mine[s]) * row + e];
     table<T, 4, d> const angles(mine);
-    rotary_positions::rotary<1, 4, 1, 1, d>(local.data(), angles.cosine.data(), angles.sine.data());
+    rotary_positions::rotary<1, 4, 1, 1, d>(local.data(), local.data(), angles.cosine.data(), angles.sine.data());
     for (std::size_t s = 0; s < 4; ++s)
       for (std::size_t e = 0; e < row; ++e) gathered[static_cast<std::size_t>(mine[s]) * row + e] = local[s * row + e];
   }
@@ -104,7 +105,7 @@ TEST_CASE_TEMPLATE("SP-2: a rank's rows turn by their global positions", T, floa
   // The scores know relative positions only: attention is unchanged when every position moves by the same distance.
   std::vector<T> moved = input;
   table<T, 8, d> const later({90, 91, 92, 93, 94, 95, 96, 97});
-  rotary_positions::rotary<1, 8, 1, 1, d>(moved.data(), later.cosine.data(), later.sine.data());
+  rotary_positions::rotary<1, 8, 1, 1, d>(moved.data(), moved.data(), later.cosine.data(), later.sine.data());
   using heddle::host::attentions;
   std::vector<T> y(8 * d), y_moved(8 * d), lse(8), scratch(attentions::attention_scratch<1, 8, 1, 1, d>());
   attentions::attention<1, 8, 1, 1, d>(whole.data(), y.data(), lse.data(), scratch.data());

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's program: it sees what is installed, and nothing of this repository.
 #include <cstdio>
-#include <heddle/error.hpp>
+#include <heddle/comm/threads.hpp>
+#include <heddle/layout/mesh.hpp>
+#include <heddle/layout/names.hpp>
 
+using pair = heddle::mesh<heddle::axis<heddle::dp, 2>>;
 int main() {
-  try {
-    throw heddle::error("consumer: this text must arrive");
-  } catch (std::exception const& failure) {
-    std::puts(failure.what());
-  }
+  heddle::comm::run_threads(pair::size, [](heddle::comm::thread_communicator& world) {
+    if (world.rank() == 1) std::puts("consumer: this text must arrive");
+  });
 }

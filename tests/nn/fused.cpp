@@ -117,6 +117,53 @@ std::vector<std::string> passes() {
   return found;
 }
 
+/// Ops of a user's that fuse, and have no parameters: y = 2x, and y = x + 1.
+struct doubled : primitive {
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool adds_forward = true;
+    template <class Context>
+    static void forward(Context&, frame<double> const&, double const* x, double* y) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) y[i] = 2 * x[i];
+    }
+    template <class Context>
+    static void forward_onto(Context&, frame<double> const&, double const* base, double const* x, double* y) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) y[i] = base[i] + 2 * x[i];
+    }
+    template <class Context>
+    static void backward(Context&, frame<double> const&, double const*, double const*, double const* dy, double* dx) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) dx[i] = 2 * dy[i];
+    }
+  };
+};
+struct shifted : primitive {
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool in_place = true;
+    static constexpr bool identity_cotangent = true;
+    static constexpr bool adds_constant = true;
+    template <class Context>
+    static void forward(Context& c, frame<double> const& f, double const* x, double* y) {
+      constant_onto(c, f, x, y);
+    }
+    template <class Context>
+    static void constant_onto(Context&, frame<double> const&, double const* base, double* y) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) y[i] = (base != nullptr ? base[i] : 0) + 1;
+    }
+    template <class Context>
+    static void backward(Context&, frame<double> const&, double const*, double const*, double const* dy, double* dx) {
+      if (dx != dy)
+        for (std::size_t i = 0; i < Place::input_size; ++i) dx[i] = dy[i];
+    }
+  };
+};
+
 using norm = layer_norm<embed_dim>;
 using up = linear<embed_dim, mlp_dim>;
 using down = linear<mlp_dim, embed_dim>;
@@ -160,6 +207,22 @@ TEST_CASE("row-parallel: the bias waits for the ranks' sum, and takes the residu
   CHECK(found[1] ==
         "bias_gradient weight_gradient product activation_backward bias_gradient weight_gradient product "
         "norm_backward(1) ");
+}
+TEST_CASE("ops of a user's fuse by the same members; without parameters there is no unit to ask for") {
+  using pair = sequential<doubled, shifted>;
+  using on_one = module_plan<mesh<>, megatron_rules, double, padding<>, tokens, host_backend>;
+  using here = placed<pair, on_one, activations<embed_dim>>;
+  static_assert(here::count == 1 && here::units.size() == 0);
+  check_module<pair, activations<embed_dim>>();
+  check_module<residual<pair>, activations<embed_dim>>();
+}
+TEST_CASE("what an all-reduce completes, it completes where it stands") {
+  using plan = module_plan<split, megatron_rules, double, padding<>, tokens, host_backend>;
+  using row = placed<product<dims<mlp_dim>, dims<embed_dim>, normal(1)>, plan, activations<mlp_dim>>;
+  using column = placed<product<dims<embed_dim>, dims<mlp_dim>, normal(1)>, plan, activations<embed_dim>>;
+  static_assert(row::out_path.count == 1 && column::in_dual.count == 1);
+  CHECK(row::forward_scratch == 0);
+  CHECK(column::backward_scratch == 0);
 }
 TEST_CASE("where both ends of a branch are sums over ranks, adding to them is a pass") {
   auto const found = passes<residual<plain>, split>();

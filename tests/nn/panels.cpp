@@ -46,19 +46,29 @@ TEST_CASE("a head with a bias, and one that ends a chain of its own") {
                           loss>,
                5>();
 }
+TEST_CASE("where no product gives the columns, the logits stay whole: after a second bias, or a sum over ranks") {
+  check_panels<sequential<biased_head, named<"second", bias<dims<vocab_dim>>>, loss>, 5>();
+  using row_parallel = sequential<product<dims<inner>, dims<vocab_dim>, start>, bias<dims<vocab_dim>>, loss>;
+  using two = mesh<axis<tp, 2>>;
+  check_same(subject_of<row_parallel, activations<inner>, mesh<>, megatron_rules, tokens>(),
+             subject_of<row_parallel, activations<inner>, two, megatron_rules, tokens, 2>(), "tp2");
+}
 TEST_CASE("the logits do not stand whole, and stay whole where a panel holds them") {
   using input = activations<embed_dim>;
-  using module = sequential<named<"norm", rms_norm<embed_dim>>, head, loss>;
-  subject const& whole = subject_of<module, input, mesh<>, megatron_rules, tokens>();
-  subject const& parts = subject_of<module, input, mesh<>, megatron_rules, tokens, 2>();
-  subject const& same = subject_of<module, input, mesh<>, megatron_rules, tokens, 13>();
-  constexpr std::size_t rows = batch_dim::size * sequence_dim::size;
-  CHECK(whole.saved - parts.saved == slot<double>(rows * 13));
-  // Whole, the logits' gradient stands in scratch; in panels of two they, and it, are a panel.
-  CHECK(whole.backward_scratch >= slot<double>(rows * 13));
-  CHECK(parts.backward_scratch < slot<double>(rows * 13));
-  CHECK(same.saved == whole.saved);
-  CHECK(same.backward_scratch == whole.backward_scratch);
+  auto const check = []<class Module>(std::type_identity<Module>) {
+    subject const& whole = subject_of<Module, input, mesh<>, megatron_rules, tokens>();
+    subject const& parts = subject_of<Module, input, mesh<>, megatron_rules, tokens, 2>();
+    subject const& same = subject_of<Module, input, mesh<>, megatron_rules, tokens, 13>();
+    constexpr std::size_t rows = batch_dim::size * sequence_dim::size;
+    CHECK(whole.saved - parts.saved == slot<double>(rows * 13));
+    // Whole, the logits' gradient stands in scratch; in panels of two they, and it, are a panel.
+    CHECK(whole.backward_scratch >= slot<double>(rows * 13));
+    CHECK(parts.backward_scratch < slot<double>(rows * 13));
+    CHECK(same.saved == whole.saved);
+    CHECK(same.backward_scratch == whole.backward_scratch);
+  };
+  check(std::type_identity<sequential<named<"norm", rms_norm<embed_dim>>, head, loss>>{});
+  check(std::type_identity<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", biased_head>, loss>>{});
 }
 
 }  // namespace panels_test

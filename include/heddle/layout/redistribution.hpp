@@ -61,8 +61,16 @@ constexpr step_packing packing_of(redistribution const& path, redistribution_ste
   }
 }
 
+/// Whether executing `path` may write its result where its input stands: it does nothing, or all-reduces alone.
+constexpr bool works_in_place(redistribution const& path) {
+  for (std::size_t i = 0; i < path.count; ++i)
+    if (path.step[i].kind != step_kind::all_reduce) return false;
+  return path.exists;
+}
+
 /// Scratch elements that executing `path` needs beside its input and output: values between steps, and packed copies.
 constexpr std::size_t redistribution_scratch(mesh_value const& mesh, redistribution const& path) {
+  if (works_in_place(path)) return 0;
   std::size_t between = 0, packed = 0;
   for (std::size_t i = 0; i < path.count; ++i) {
     std::size_t const ways = mesh.axis[path.step[i].axis].size;

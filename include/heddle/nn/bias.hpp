@@ -24,7 +24,7 @@ struct added : primitive {
     static constexpr bool adds_constant = true;
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
-    static constexpr bool gives_columns = true;
+    static constexpr bool gives_constant_columns = true;
     static constexpr std::size_t columns = width;
 
     template <class Context>

@@ -27,7 +27,11 @@ struct fused_step {
       both[k] = k < uses_of_sum ? Sum::uses[k] : Constant::uses[k - uses_of_sum];
     return both;
   }();
-  static constexpr std::array<parameter_unit, 1> units = {{{0, uses.size(), 1}}};
+  static constexpr auto units = [] {
+    std::array<parameter_unit, uses.size() == 0 ? 0 : 1> one{};
+    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), 1};
+    return one;
+  }();
 
   static constexpr bool needs_input = Sum::needs_input;
   static constexpr bool needs_output = false;
@@ -35,34 +39,58 @@ struct fused_step {
   static constexpr bool identity_cotangent = false;
   static constexpr bool adds_forward = true;
   static constexpr bool adds_backward = Sum::adds_backward;
+  static constexpr bool gives_columns =
+      Sum::gives_columns && Constant::kernel::gives_constant_columns && Sum::columns == Constant::kernel::columns;
+  static constexpr std::size_t columns = Constant::kernel::columns;
   static constexpr std::size_t sites = Sum::sites + Constant::sites;
   static constexpr std::size_t saved = Sum::saved;
   static constexpr std::size_t forward_scratch = Sum::forward_scratch;
   static constexpr std::size_t backward_scratch = detail::larger(Sum::backward_scratch, Constant::backward_scratch);
 
-  template <class Context>
-  static void forward(Context& c, frame<element> const& f, element const* x, element* y) {
+  template <class Context, class X>
+  static void forward(Context& c, frame<element> const& f, X const* x, element* y) {
     forward_onto(c, f, nullptr, x, y);
   }
-  template <class Context>
-  static void forward_onto(Context& c, frame<element> const& f, element const* base, element const* x, element* y) {
-    if (!f.asked) c.before_forward(f.use, 0);
+  template <class Context, class X>
+  static void forward_onto(Context& c, frame<element> const& f, element const* base, X const* x, element* y) {
+    before_forward(c, f);
     Constant::kernel::constant_onto(c, of_constant(f), base, y);
     Sum::forward_onto(c, of_sum(f), y, x, y);
   }
-  template <class Context>
-  static void backward(Context& c, frame<element> const& f, element const* x, element const* y, element const* dy,
+  template <class Context, class X>
+  static void backward(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                        element* dx) {
+    before_backward(c, f);
     backward_constant(c, f, dy);
     Sum::backward(c, of_sum(f), x, y, dy, dx);
-    if (!f.asked) c.after_backward(f.use, 0);
+    after_backward(c, f);
   }
-  template <class Context>
-  static void backward_onto(Context& c, frame<element> const& f, element const* x, element const* y, element const* dy,
+  template <class Context, class X>
+  static void backward_onto(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                             element const* base, element* dx) {
+    before_backward(c, f);
     backward_constant(c, f, dy);
     Sum::backward_onto(c, of_sum(f), x, y, dy, base, dx);
-    if (!f.asked) c.after_backward(f.use, 0);
+    after_backward(c, f);
+  }
+
+  // As of `placed`: the constant's columns, and the product's added to them.
+  template <class Context, class X, class F>
+  static void forward_columns(Context& c, frame<element> const& f, X const* x, F use) {
+    before_forward(c, f);
+    Sum::forward_columns(c, of_sum(f), x, [&](auto get) { use(with_constant(c, f, get)); });
+  }
+  template <class Context, class X, class F>
+  static void backward_columns(Context& c, frame<element> const& f, X const* x, element* dx, F use) {
+    before_backward(c, f);
+    Sum::backward_columns(c, of_sum(f), x, dx, [&](auto get, auto put) {
+      use(with_constant(c, f, get), [&]<std::size_t Width>(std::integral_constant<std::size_t, Width> width,
+                                                           std::size_t first, element const* panel) {
+        Constant::kernel::template backward_constant_columns<Width>(c, of_constant(f), first, panel);
+        put(width, first, panel);
+      });
+    });
+    after_backward(c, f);
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) {
@@ -90,8 +118,31 @@ struct fused_step {
   /// Its cotangent is the identity: dx is dy, where it stands, and is not written.
   template <class Context>
   static void backward_constant(Context& c, frame<element> const& f, element const* dy) {
-    if (!f.asked) c.before_backward(f.use, 0);
     Constant::backward(c, of_constant(f), dy, dy, dy, const_cast<element*>(dy));
+  }
+  template <class Context, class Get>
+  static auto with_constant(Context& c, frame<element> const& f, Get get) {
+    return [&c, &f, get]<std::size_t Width>(std::integral_constant<std::size_t, Width> width, std::size_t first,
+                                            element* panel) {
+      Constant::kernel::template constant_columns<Width>(c, of_constant(f), first, panel);
+      get(width, first, panel, true);
+    };
+  }
+  // The parameters of both, if there are any, are asked for together.
+  template <class Context>
+  static void before_forward([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f) {
+    if constexpr (uses.size() != 0)
+      if (!f.asked) c.before_forward(f.use, 0);
+  }
+  template <class Context>
+  static void before_backward([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f) {
+    if constexpr (uses.size() != 0)
+      if (!f.asked) c.before_backward(f.use, 0);
+  }
+  template <class Context>
+  static void after_backward([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f) {
+    if constexpr (uses.size() != 0)
+      if (!f.asked) c.after_backward(f.use, 0);
   }
 };
 

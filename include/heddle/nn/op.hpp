@@ -136,18 +136,20 @@ struct placed {
   static constexpr std::size_t saved_kernel = saved_output + slot<element>(saved_output_size);
   static constexpr std::size_t saved = saved_kernel + slot<element>(kernel::saved);
 
-  // Scratch: values in compute layout, then what redistributions and the kernel use, one after the other.
+  // Scratch: values in compute layout, then what redistributions and the kernel use, one after the other. What an
+  // all-reduce completes, it completes where it stands.
+  static constexpr bool moves_dx = !in_dual.empty() && !reads_tokens;
   static constexpr std::size_t gathered_input =
       in_path.empty() || kernel::keeps_input ? 0 : slot<element>(in_path.to_size);
   static constexpr std::size_t pending_output =
-      out_path.empty() || kernel::keeps_output ? 0 : slot<element>(out_path.from_size);
+      works_in_place(out_path) || kernel::keeps_output ? 0 : slot<element>(out_path.from_size);
   static constexpr std::size_t forward_scratch =
       gathered_input + pending_output +
       slot<element>(
           detail::larger(detail::larger(redistribution_scratch(mesh, in_path), redistribution_scratch(mesh, out_path)),
                          kernel::forward_scratch));
   static constexpr std::size_t gathered_dy = out_dual.empty() ? 0 : slot<element>(out_dual.to_size);
-  static constexpr std::size_t pending_dx = in_dual.empty() || reads_tokens ? 0 : slot<element>(in_dual.from_size);
+  static constexpr std::size_t pending_dx = !moves_dx || works_in_place(in_dual) ? 0 : slot<element>(in_dual.from_size);
   static constexpr std::size_t backward_scratch =
       gathered_dy + pending_dx +
       slot<element>(
@@ -157,7 +159,9 @@ struct placed {
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
     element* const kept = f.saved;
-    element* const pending = kernel::keeps_output ? kept + saved_output : f.scratch + gathered_input;
+    element* const pending = kernel::keeps_output  ? kept + saved_output
+                             : pending_output == 0 ? y
+                                                   : f.scratch + gathered_input;
     X const* const x_compute = begin_forward(c, f, x);
     if constexpr (out_path.empty()) {
       kernel::forward(c, f, x_compute, y);
@@ -220,7 +224,7 @@ struct placed {
   static constexpr void count_backward(traffic_table& t, coordinates const& at) {
     count_redistribution<element>(t, mesh, at, out_dual);
     kernel::count_backward(t, at);
-    if constexpr (pending_dx != 0) count_redistribution<element>(t, mesh, at, in_dual);
+    if constexpr (moves_dx) count_redistribution<element>(t, mesh, at, in_dual);
   }
 
  private:
@@ -262,7 +266,7 @@ struct placed {
     kernel_backward(x_compute, y_compute, dy_compute, dx_compute);
     if constexpr (uses.size() != 0)
       if (!f.asked) c.after_backward(f.use, 0);
-    if constexpr (pending_dx != 0) c.redistribute(in_dual, dx_compute, dx, work);
+    if constexpr (moves_dx) c.redistribute(in_dual, static_cast<element const*>(dx_compute), dx, work);
   }
 };
 
@@ -278,8 +282,9 @@ struct kernel_traits {
   static constexpr bool adds_constant =
       false;  ///< y = x + constant: has constant_onto(c, f, base, y), base may be null
   // In panels of columns of the last dimensions (nn/panelled_step.hpp): `columns` in all, of the rank.
-  static constexpr bool gives_columns = false;  ///< has forward_columns and backward_columns, or the constant's
-  static constexpr bool takes_columns = false;  ///< has forward_by_columns and backward_by_columns
+  static constexpr bool gives_columns = false;           ///< has forward_columns and backward_columns
+  static constexpr bool gives_constant_columns = false;  ///< has constant_columns and backward_constant_columns
+  static constexpr bool takes_columns = false;           ///< has forward_by_columns and backward_by_columns
   static constexpr std::size_t columns = 0;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;

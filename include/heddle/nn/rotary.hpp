@@ -48,14 +48,13 @@ struct rotary : primitive {
     template <class Context>
     static void forward(Context& c, frame<T> const& f, T const* x, T* y) {
       prepare(c, f);
-      if (x != y) Context::backend::template copy<Place::input_size>(x, y);
-      Context::backend::template rotary<batch_size, positions, kv_heads, Group, width>(y, cosine(f), sine(f));
+      Context::backend::template rotary<batch_size, positions, kv_heads, Group, width>(x, y, cosine(f), sine(f));
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
       prepare(c, f);
-      if (dx != dy) Context::backend::template copy<Place::input_size>(dy, dx);
-      Context::backend::template rotary_backward<batch_size, positions, kv_heads, Group, width>(dx, cosine(f), sine(f));
+      Context::backend::template rotary_backward<batch_size, positions, kv_heads, Group, width>(dy, dx, cosine(f),
+                                                                                                sine(f));
     }
 
    private:

@@ -133,7 +133,7 @@ op_facts facts_of_op(op_site const& site, coordinates const& at) {
   o.out_path = Op::out_path;
   o.out_dual = Op::out_dual;
   o.in_dual = Op::in_dual;
-  o.moves_cotangent = Op::pending_dx != 0;
+  o.moves_cotangent = Op::moves_dx;
   o.token_path = place::token_path;
   Op::kernel::count_forward(o.forward, at);
   Op::kernel::count_backward(o.backward, at);

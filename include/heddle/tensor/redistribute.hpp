@@ -121,7 +121,8 @@ void end_step(redistribution const& path, redistribution_step const& s, std::siz
 /// Where the values between the steps of a path lie in its scratch, and where packed copies begin.
 template <class T>
 struct path_scratch {
-  path_scratch(mesh_value const& mesh, redistribution const& whole, T* scratch) : path_(&whole), scratch_(scratch) {
+  path_scratch(mesh_value const& mesh, redistribution const& whole, T* scratch)
+      : path_(&whole), scratch_(scratch), in_place_(works_in_place(whole)) {
     for (std::size_t i = 0; i + 1 < whole.count; ++i) {
       std::size_t const after = size_after(whole, whole.step[i], mesh.axis[whole.step[i].axis].size);
       if (after > between_) between_ = after;
@@ -130,20 +131,21 @@ struct path_scratch {
   [[nodiscard]] T* packed() const { return scratch_ + (path_->count > 1 ? 2 * between_ : 0); }
   /// Where step i leaves its result.
   [[nodiscard]] T* after(std::size_t i, T* out) const {
-    return i + 1 == path_->count ? out : scratch_ + i % 2 * between_;
+    return in_place_ || i + 1 == path_->count ? out : scratch_ + i % 2 * between_;
   }
 
  private:
   redistribution const* path_;
   T* scratch_;
+  bool in_place_;
   std::size_t between_ = 0;
 };
 
 }  // namespace detail
 
 /// Executes a redistribution on this rank's part of a tensor: `in` has `path.from_size` elements, `out` `path.to_size`,
-/// `scratch` `redistribution_scratch(mesh, path)`. `in` and `out` may be the same where sizes agree and the path is a
-/// single all-reduce. Collective over the process groups of the path's axes.
+/// `scratch` `redistribution_scratch(mesh, path)`. `in` and `out` may be the same where the path `works_in_place`.
+/// Collective over the process groups of the path's axes.
 ///
 /// **Moves.** What `count_redistribution` counts. **Order.** Reductions add in the order of the group's ranks.
 template <class Communicator, class T>

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/lanes.hpp>
@@ -23,13 +24,13 @@ struct rotary_shape {
 /// Rotates the pairs (i, i + half) of one row by the angles whose cosines and (times `sign`) sines are given. In
 /// written-out vectors, tail included, so that a row's bits do not depend on which rows a rank holds beside it.
 template <std::size_t HeadDim, class T>
-inline void rotate_row(T* x, T const* cosine, T const* sine, T sign) {
+inline void rotate_row(T const* x, T* y, T const* cosine, T const* sine, T sign) {
   constexpr std::size_t half = rotary_shape<HeadDim>::half;
   for_each_group<T>(half, [=](std::size_t i, auto count) {
     lanes<T> const a = load(x + i, count), b = load(x + half + i, count);
     lanes<T> const c = load(cosine + i, count), s = load(sine + i, count) * sign;
-    store(x + i, a * c - b * s, count);
-    store(x + half + i, b * c + a * s, count);
+    store(y + i, a * c - b * s, count);
+    store(y + half + i, b * c + a * s, count);
   });
 }
 
@@ -56,34 +57,36 @@ struct rotary_positions {
     }
   }
 
-  /// Rotates queries and keys (slots 0..Group) of qkv [Batch, Sequence, KvHeads, Group + 2, HeadDim] in place; values
-  /// stay.
+  /// Rotates queries and keys (slots 0..Group) of qkv [Batch, Sequence, KvHeads, Group + 2, HeadDim] to `out`, which
+  /// may be qkv itself; values stay as they are.
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void rotary(T* qkv, T const* cosine, T const* sine) {
-    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(qkv, cosine, sine, T(1));
+  static void rotary(T const* qkv, T* out, T const* cosine, T const* sine) {
+    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(qkv, out, cosine, sine, T(1));
   }
 
-  /// The backward: turns dqkv back, in place, since a rotation's inverse is its transpose.
+  /// The backward: turns dqkv back, likewise, since a rotation's inverse is its transpose.
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void rotary_backward(T* dqkv, T const* cosine, T const* sine) {
-    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(dqkv, cosine, sine, T(-1));
+  static void rotary_backward(T const* dqkv, T* out, T const* cosine, T const* sine) {
+    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(dqkv, out, cosine, sine, T(-1));
   }
 
  private:
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void rotate(T* qkv, T const* cosine, T const* sine, T sign) {
+  static void rotate(T const* qkv, T* out, T const* cosine, T const* sine, T sign) {
     constexpr std::size_t half = detail::rotary_shape<HeadDim>::half;
     constexpr std::size_t width = KvHeads * (Group + 2) * HeadDim, grain = 16384 / width == 0 ? 1 : 16384 / width;
     detail::deal_ranges(Batch * Sequence, grain, [=](std::size_t row, std::size_t last) {
       for (; row < last; ++row) {
         std::size_t const s = row % Sequence;
         for (std::size_t h = 0; h < KvHeads; ++h) {
-          T* const heads = qkv + (row * KvHeads + h) * (Group + 2) * HeadDim;
+          std::size_t const at = (row * KvHeads + h) * (Group + 2) * HeadDim, values = at + (Group + 1) * HeadDim;
           for (std::size_t slot = 0; slot <= Group; ++slot)
-            detail::rotate_row<HeadDim>(heads + slot * HeadDim, cosine + s * half, sine + s * half, sign);
+            detail::rotate_row<HeadDim>(qkv + at + slot * HeadDim, out + at + slot * HeadDim, cosine + s * half,
+                                        sine + s * half, sign);
+          if (qkv != out) std::memcpy(out + values, qkv + values, HeadDim * sizeof(T));
         }
       }
     });
