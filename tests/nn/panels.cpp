@@ -17,6 +17,92 @@ using biased_head = linear<embed_dim, vocab_dim, biased::yes, start>;
 using inner = dim<mlp, 14>;
 using loss = cross_entropy<vocab_dim>;
 
+/// An op of a user's that takes columns, and is no loss: the sum of each row's.
+struct row_sum : primitive {
+  using parameters = parameter_list<>;
+  static constexpr dimension_list reduced = dims<vocab_dim>::value;
+  template <class Input>
+  using output = tokens;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool takes_columns = true;
+    static constexpr std::size_t columns = Place::template extent<vocab>;
+    static constexpr std::size_t rows = Place::input_size / columns;
+    static constexpr unsigned axes = Place::template axes_of<vocab>();
+    static constexpr std::size_t columns_forward_scratch = 0;
+    template <class Context>
+    static void forward(Context& c, frame<double> const& f, double const* x, double* y) {
+      forward_by_columns(c, f, y, [&](auto take) { take(std::integral_constant<std::size_t, columns>{}, 0, x); });
+    }
+    template <class Context>
+    static void backward(Context& c, frame<double> const& f, double const*, double const*, double const* dy,
+                         double* dx) {
+      backward_by_columns(c, f, dy, [&](auto to) { to(std::integral_constant<std::size_t, columns>{}, 0, dx); });
+    }
+    template <class Context, class Give>
+    static void forward_by_columns(Context& c, frame<double> const&, double* y, Give give) {
+      std::size_t const valid = Place::template block<vocab>(c.at()).valid;
+      for (std::size_t r = 0; r < rows; ++r) y[r] = 0;
+      give([&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, double const* panel) {
+        for (std::size_t r = 0; r < rows; ++r)
+          for (std::size_t i = 0; i < Width && first + i < valid; ++i) y[r] += panel[r * Width + i];
+      });
+      c.sum_over(axes, std::span<double>(y, rows));
+    }
+    template <class Context, class Give>
+    static void backward_by_columns(Context& c, frame<double> const&, double const* dy, Give give) {
+      std::size_t const valid = Place::template block<vocab>(c.at()).valid;
+      give([&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, double* panel) {
+        for (std::size_t r = 0; r < rows; ++r)
+          for (std::size_t i = 0; i < Width; ++i) panel[r * Width + i] = first + i < valid ? dy[r] : 0;
+      });
+    }
+    static constexpr void count_forward(traffic_table& t, coordinates const& at) {
+      count_reduction<double>(t, Place::mesh, at, axes, rows);
+    }
+  };
+};
+
+/// A bigram model: the logits of a token are a row of a table.
+struct looked_up : primitive {
+  using reads_tokens = void;
+  using ids = dim<embed, 13>;
+  using parameters = parameter_list<parameter<"table", dims<ids, vocab_dim>, start, true>>;
+  static constexpr std::size_t identities = 13;
+  template <class Input>
+  using output = activations<vocab_dim>;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool gives_columns = true;
+    static constexpr std::size_t columns = Place::template extent<vocab>;
+    static constexpr std::size_t rows = Place::output_size / columns;
+    template <class Context>
+    static void forward(Context& c, frame<double> const& f, std::int32_t const* x, double* y) {
+      forward_columns<columns>(c, f, x, 0, false, y);
+    }
+    template <class Context>
+    static void backward(Context& c, frame<double> const& f, std::int32_t const* x, double const*, double const* dy,
+                         double* dx) {
+      backward_columns<columns>(c, f, x, 0, dy, dx);
+    }
+    template <std::size_t Width, class Context>
+    static void forward_columns(Context&, frame<double> const& f, std::int32_t const* x, std::size_t first, bool onto,
+                                double* y) {
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t i = 0; i < Width; ++i)
+          y[r * Width + i] =
+              (onto ? y[r * Width + i] : 0) + f.parameter[0][static_cast<std::size_t>(x[r]) * columns + first + i];
+    }
+    template <std::size_t Width, class Context>
+    static void backward_columns(Context&, frame<double> const& f, std::int32_t const* x, std::size_t first,
+                                 double const* dy, double*) {
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t i = 0; i < Width; ++i)
+          f.gradient[0][static_cast<std::size_t>(x[r]) * columns + first + i] += dy[r * Width + i];
+    }
+  };
+};
+
 /// With panels of `Columns`: gradients by differences, and equal to the whole logits on one rank under each placement.
 template <class Module, std::size_t Columns>
 void check_panels() {
@@ -52,6 +138,23 @@ TEST_CASE("where no product gives the columns, the logits stay whole: after a se
   using two = mesh<axis<tp, 2>>;
   check_same(subject_of<row_parallel, activations<inner>, mesh<>, megatron_rules, tokens>(),
              subject_of<row_parallel, activations<inner>, two, megatron_rules, tokens, 2>(), "tp2");
+}
+TEST_CASE("an op whose output is cut on the way, and which takes columns, takes them whole") {
+  // Its rows' sums over the vocabulary are a value of the sequence, which the sequence rule splits.
+  using row_sums = sequential<head, row_sum>;
+  using two = mesh<axis<tp, 2>>;
+  using input = activations<embed_dim>;
+  subject const& whole = subject_of<row_sums, input, mesh<>, megatron_rules, tokens>();
+  check_same(whole, subject_of<row_sums, input, two, megatron_rules, tokens, 3>(), "tp2");
+  check_same(whole, subject_of<row_sums, input, two, megatron_sequence_rules, tokens, 3>(), "tp2, sequence rule");
+}
+TEST_CASE("a table that tokens are looked up in gives columns, and has no input to send a gradient to") {
+  using bigram = sequential<looked_up, loss>;
+  subject const& whole = subject_of<bigram, tokens, mesh<>, megatron_rules, tokens>();
+  subject const& parts = subject_of<bigram, tokens, mesh<>, megatron_rules, tokens, 4>();
+  CHECK(whole.saved > parts.saved);
+  check_gradients(parts);
+  check_same(whole, parts, "one rank");
 }
 TEST_CASE("the logits do not stand whole, and stay whole where a panel holds them") {
   using input = activations<embed_dim>;

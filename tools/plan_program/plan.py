@@ -207,7 +207,10 @@ def checked(asked):
     if "reduce" in asked:
         q["reduce"] = one_of("--reduce", asked["reduce"], ("per-step", "per-micro-batch"))
     if "logit_panels" in asked:
-        q["logit_panels"] = 0 if asked["logit_panels"] == "0" else number("--logit-panels", asked["logit_panels"], 1 << 32)
+        if asked["logit_panels"] == "0":
+            q["logit_panels"] = 0
+        else:
+            q["logit_panels"] = number("--logit-panels, where not 0,", asked["logit_panels"], 1 << 32)
     axes(q)
     batch(asked, q)
     countable(q)

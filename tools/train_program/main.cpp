@@ -78,7 +78,14 @@ double train(train_options const& o, text_data const& data) {
     hd::token_batch batch(trainer_type::shape(), model::context);
     validation check(trainer, parts.validation);
     auto const validate = [&](std::uint64_t step, std::size_t count) {
-      double const loss = check.loss(count);
+      // The whole text can take minutes.
+      auto said = run_log::clock::now();
+      double const loss = check.loss(count, [&](std::size_t done) {
+        if (!writes || done == count || run_log::clock::now() - said < std::chrono::seconds(10)) return;
+        said = run_log::clock::now();
+        std::printf("validated %zu of %zu windows\n", done, count);
+        std::fflush(stdout);
+      });
       if (writes)
         log.validated(step, loss,
                       count >= check.windows()

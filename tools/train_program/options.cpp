@@ -43,18 +43,21 @@ std::optional<train_options> read_options(int argc, char** argv, std::string con
   app.add_option("--steps", o.steps, "training steps")->check(whole_number())->capture_default_str();
   app.add_option("--seed", o.seed, "of weights, batches and the sample")->check(whole_number())->capture_default_str();
   app.add_option("--lr", o.learning_rate, "learning rate after the warm-up")
-      ->check(number(0, endless, "at least 0"))
+      ->check(number(0, endless, "a finite number of at least 0"))
       ->capture_default_str();
-  auto* const warm_up = app.add_option("--warmup", o.warm_up, "steps of linear warm-up [100, at most a tenth of all]")
-                            ->check(whole_number());
+  auto* const warm_up =
+      app.add_option("--warmup", o.warm_up, "steps of linear warm-up [100, or a tenth of the steps where that is less]")
+          ->check(whole_number());
   auto* const floor = app.add_option("--min-lr", o.min_learning_rate, "learning rate at the end [a tenth of --lr]")
-                          ->check(number(0, endless, "at least 0"));
+                          ->check(number(0, endless, "a finite number of at least 0"));
   app.add_option("--weight-decay", o.weight_decay, "of AdamW, on matrices and tables")
-      ->check(number(0, endless, "at least 0"))
+      ->check(number(0, endless, "a finite number of at least 0"))
       ->capture_default_str();
-  app.add_option("--beta2", o.beta2, "of AdamW")->check(number(0, 1, "at least 0 and below 1"))->capture_default_str();
+  app.add_option("--beta2", o.beta2, "of AdamW")
+      ->check(number(0, 1, "a number of at least 0 and below 1"))
+      ->capture_default_str();
   app.add_option("--clip", o.clip, "bound of the global gradient norm; 0: none")
-      ->check(number(0, endless, "at least 0"))
+      ->check(number(0, endless, "a finite number of at least 0"))
       ->capture_default_str();
   app.add_option("--eval-every", o.eval_every, "steps between validations; 0: only at the end")
       ->check(whole_number())

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <heddle/train/context.hpp>
 #include <heddle/train/sampler.hpp>
 #include <heddle/train/stage_runner.hpp>
@@ -21,8 +22,9 @@ class validation {
 
   [[nodiscard]] std::size_t windows() const { return windows_; }
 
-  /// Nats per token over `count` of the windows. Collective.
-  double loss(std::size_t count) {
+  /// Nats per token over `count` of the windows; `validated` is told how many are done, after each global batch.
+  /// Collective.
+  double loss(std::size_t count, std::function<void(std::size_t)> const& validated = {}) {
     if (count > windows_) count = windows_;
     heddle::loss_sum total;
     for (std::size_t first = 0; first < count; first += Trainer::global_batch_size) {
@@ -30,6 +32,7 @@ class validation {
       heddle::loss_sum const part = trainer_->evaluate(tokens_, targets_);
       total.sum += part.sum;
       total.count += part.count;
+      if (validated) validated(first + Trainer::global_batch_size < count ? first + Trainer::global_batch_size : count);
     }
     return total.mean();
   }

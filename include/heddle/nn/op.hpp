@@ -117,14 +117,16 @@ struct placed {
   static constexpr bool needs_output = kernel::keeps_output && out_path.empty();
   static constexpr bool in_place = kernel::in_place && in_path.empty() && out_path.empty();
   static constexpr bool identity_cotangent = kernel::identity_cotangent && in_dual.empty() && out_dual.empty();
-  static constexpr bool identity = kernel::identity && kernel::sites == 0 && in_place && identity_cotangent;
+  static constexpr bool identity =
+      kernel::identity && kernel::sites == 0 && uses.size() == 0 && in_place && identity_cotangent;
   // A sum that is to be completed, or cut, on the way is no place to add to.
   static constexpr bool adds_forward = kernel::adds_forward && out_path.empty();
   static constexpr bool adds_backward = kernel::adds_backward && in_dual.empty();
   static constexpr bool adds_constant = kernel::adds_constant && in_place && identity_cotangent;
   static constexpr bool gives_columns = kernel::gives_columns && out_path.empty() && out_dual.empty();
-  static constexpr bool takes_columns = kernel::takes_columns && uses.size() == 0 && Plan::panel_columns != 0 &&
-                                        kernel::columns > Plan::panel_columns&& in_path.empty() && in_dual.empty();
+  static constexpr bool moves_nothing = in_path.empty() && in_dual.empty() && out_path.empty() && out_dual.empty();
+  static constexpr bool takes_columns = kernel::takes_columns && uses.size() == 0 && moves_nothing &&
+                                        Plan::panel_columns != 0 && (kernel::columns > Plan::panel_columns);
   static constexpr std::size_t columns = kernel::columns;
   static constexpr std::size_t panel_columns = Plan::panel_columns;
   static constexpr std::size_t sites = kernel::sites;
@@ -206,7 +208,7 @@ struct placed {
   template <class Context, class X, class F>
   static void backward_columns(Context& c, frame<element> f, X const* x, element* dx, F use) {
     backward_by(c, f, x, nullptr, nullptr, dx, [&](X const* x_here, element const*, element const*, element* to) {
-      Context::backend::template fill<place::input_size>(element(0), to);
+      if constexpr (!reads_tokens) Context::backend::template fill<place::input_size>(element(0), to);
       use([&]<std::size_t Width>(
               std::integral_constant<std::size_t, Width>, std::size_t first, element* panel,
               bool onto = false) { kernel::template forward_columns<Width>(c, f, x_here, first, onto, panel); },

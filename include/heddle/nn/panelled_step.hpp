@@ -26,6 +26,7 @@ struct panelled_step {
   static constexpr std::size_t width = Loss::panel_columns;
   static constexpr std::size_t whole_panels = of_loss::columns / width;
   static constexpr std::size_t rest = of_loss::columns % width;
+  static constexpr std::size_t logit_panel = width;
   static constexpr std::size_t panel = slot<element>(of_loss::rows * width);
 
   static constexpr bool needs_input = Source::needs_input;

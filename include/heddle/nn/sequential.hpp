@@ -209,6 +209,13 @@ struct placed<sequential<Modules...>, Plan, Input> {
     else
       return std::size_t{0};
   }();
+  /// Columns of the logits at a time, where the loss takes them so (nn/panelled_step.hpp); else 0.
+  static constexpr std::size_t logit_panel = [] {
+    if constexpr (requires { last::logit_panel; })
+      return last::logit_panel;
+    else
+      return std::size_t{0};
+  }();
   static constexpr std::size_t sites = share.sites[count];
   static constexpr std::size_t saved = share.saved[count];
   static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;

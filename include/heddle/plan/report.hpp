@@ -105,6 +105,7 @@ struct plan_report {
   using element = typename R::element;
   static constexpr mesh_value mesh = R::mesh::value;
   static constexpr std::size_t stages = ledger::stages;
+  using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
 
   /// The bubble is the ledger's: an argument, so that who found it otherwise need not have it simulated.
   static std::string overview(ratio const& bubble) {
@@ -123,7 +124,27 @@ struct plan_report {
                                  ", bubble " + describe(bubble) + " of total time"});
     t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
+    if (std::string const split = states(); !split.empty()) t.add({"zero", split});
+    if constexpr (whole::logit_panel != 0)
+      t.add({"logits", "in panels of " + std::to_string(whole::logit_panel) +
+                           " columns, and computed again in backward; logit_panels<0> keeps them"});
     return t.text("");
+  }
+
+  /// What `zero` splits, and where that is less than it says; empty where it splits nothing.
+  static std::string states() {
+    if constexpr (!requires { plan::rest_policy::stage; }) {
+      return {};
+    } else {
+      constexpr std::size_t stage = plan::rest_policy::stage;
+      constexpr char const* splits[] = {"", "optimizer state", "optimizer state and gradients",
+                                        "optimizer state, gradients and parameters"};
+      bool const accumulates = plan::micro_batches > 1 && plan::reduction == gradient_reduction::per_step;
+      return "stage " + std::to_string(stage) + ", which splits " + splits[stage] +
+             (stage > 1 && accumulates ? "; gradients are whole until their one reduction, after the last of " +
+                                             std::to_string(plan::micro_batches) + " micro-batches"
+                                       : "");
+    }
   }
 
   static std::string values() {
@@ -132,7 +153,6 @@ struct plan_report {
     t.add({"token ids", describe(mesh, R::tokens::value, R::token_layout),
            describe_extents(mesh, R::tokens::value, R::token_layout), ""});
     std::vector<placed_value> all;
-    using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
     for_each_value<whole>([&](placed_value const& v) { all.push_back(v); });
     std::string const stream = residual_stream<whole>();
     std::vector<std::string> seen;

@@ -19,6 +19,7 @@ namespace heddle {
 /// and the reduce-scatter, 3Ψ(n−1)/n (§7).
 template <std::size_t Stage, unsigned Axes>
 struct zero_rest {
+  static constexpr std::size_t stage = Stage;
   static constexpr bool partitions_gradients = Stage >= 2;
 
   static constexpr rest_layouts of(mesh_value const& mesh, dimension_list const& dims, layout const& compute) {

@@ -59,10 +59,11 @@ inline void cross_entropy_merge(std::size_t rows, T const* part_max, T const* pa
     T const part = part_max[row], before = row_max[row];
     // A NaN on either side stays.
     T const highest = before >= part ? before : before == before ? part : before;
-    // No column on either side: the difference of two infinities is no number.
-    bool const none = highest == -std::numeric_limits<T>::infinity();
-    T const sum = row_sum[row] * std::exp(before - highest) + part_sum[row] * std::exp(part - highest);
-    row_sum[row] = none ? T(0) : sum;
+    // Columns of -infinity alone, or none, have no weight; their sum, of exp(-infinity + infinity), is no number.
+    auto const share = [highest](T maximum, T sum) {
+      return maximum == -std::numeric_limits<T>::infinity() ? T(0) : sum * std::exp(maximum - highest);
+    };
+    row_sum[row] = share(before, row_sum[row]) + share(part, part_sum[row]);
     row_max[row] = highest;
     target_logit[row] += part_target[row];
   }
@@ -130,7 +131,8 @@ struct cross_entropy {
   }
 
   /// Puts the columns of `part` to those of `row`: maxima, sums relative to them, target logits. A row without columns
-  /// is (-infinity, 0, 0). The on-line softmax of Milakov and Gimelshein, arXiv 1805.02867 §3.
+  /// is (-infinity, 0, 0); of columns that are all -infinity, which have no weight, the sum is not read. The on-line
+  /// softmax of Milakov and Gimelshein, arXiv 1805.02867 §3.
   template <std::size_t Rows, class T>
   static void cross_entropy_merge(T const* part_max, T const* part_sum, T const* part_target, T* row_max, T* row_sum,
                                   T* target_logit) {
