@@ -8,6 +8,8 @@
 
 #include "checks.hpp"
 
+namespace cross_entropy_test {
+
 namespace {
 
 using heddle::host::cross_entropy;
@@ -214,3 +216,5 @@ TEST_CASE("cross-entropy: a target outside the vocabulary is an error that names
   CHECK(text.find("0..4") != std::string::npos);
   CHECK_THROWS_AS(cross_entropy::check_targets(targets, 4, 5, -1), heddle::error);
 }
+
+}  // namespace cross_entropy_test

@@ -5,6 +5,8 @@
 
 #include "checks.hpp"
 
+namespace embedding_test {
+
 namespace {
 
 using heddle::host::embeddings;
@@ -79,3 +81,5 @@ TEST_CASE("embedding: an id outside the vocabulary is an error that names it") {
   std::int32_t const negative = -1;
   CHECK_THROWS_AS(embeddings::check_tokens(&negative, 1, 9), heddle::error);
 }
+
+}  // namespace embedding_test

@@ -3,6 +3,8 @@
 
 #include "checks.hpp"
 
+namespace norm_test {
+
 namespace {
 
 using heddle::host::norms;
@@ -169,3 +171,5 @@ TEST_CASE("norms: values by hand") {
   CHECK(y[0] == doctest::Approx(10.0 / 3));
   CHECK(y[1] == doctest::Approx(100.0));
 }
+
+}  // namespace norm_test

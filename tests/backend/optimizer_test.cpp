@@ -3,6 +3,8 @@
 
 #include "checks.hpp"
 
+namespace optimizer_test {
+
 namespace {
 
 using heddle::adamw_coefficients;
@@ -100,3 +102,5 @@ TEST_CASE_TEMPLATE("sum of squares: in double, odd lengths", T, float, double) {
   CHECK(optimizers::sum_of_squares(large.data(), 2) == 16777217.0);
   CHECK(optimizers::sum_of_squares(huge.data(), 1) == doctest::Approx(1e60).epsilon(1e-6));
 }
+
+}  // namespace optimizer_test

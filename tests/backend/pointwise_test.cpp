@@ -5,6 +5,8 @@
 
 #include "checks.hpp"
 
+namespace pointwise_test {
+
 namespace {
 
 using heddle::activation_kind;
@@ -246,3 +248,5 @@ TEST_CASE("an element's value does not depend on where it stands") {
     CHECK(one == all[i]);
   }
 }
+
+}  // namespace pointwise_test

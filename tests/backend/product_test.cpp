@@ -6,6 +6,8 @@
 
 #include "checks.hpp"
 
+namespace product_test {
+
 namespace {
 
 using heddle::host::products;
@@ -104,3 +106,5 @@ TEST_CASE("product: ranks are threads: two at once give the bits of one") {
   CHECK(first == alone);
   CHECK(second == alone);
 }
+
+}  // namespace product_test

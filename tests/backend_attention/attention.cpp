@@ -7,6 +7,8 @@
 
 #include "plain_attention.hpp"
 
+namespace attention_test {
+
 using heddle::host::attentions;
 
 namespace {
@@ -175,3 +177,5 @@ TEST_CASE_TEMPLATE("batch and heads may be split without changing a bit", T, flo
       CHECK(wrong == 0);
     }
 }
+
+}  // namespace attention_test

@@ -8,6 +8,8 @@
 #include <heddle/backend/host/random_words.hpp>
 #include <heddle/tensor/random_key.hpp>
 
+namespace philox_test {
+
 using heddle::random_key;
 using heddle::random_stream;
 using heddle::detail::philox4x32;
@@ -86,3 +88,5 @@ TEST_CASE("the normal's own logarithm and cosine are those of the library") {
   CHECK(cosine_error < 3e-16);
   CHECK(heddle::detail::normal_radius_squared(0xffffffffu) == 0.0);
 }
+
+}  // namespace philox_test

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+namespace random_test {
+
 using heddle::index_map;
 using heddle::random_key;
 using heddle::host::random;
@@ -243,3 +245,5 @@ TEST_CASE("steps, sites and seeds have independent masks") {
     CHECK(std::fabs(share(same) - 0.5) < 3 * 0.5 / 256);
   }
 }
+
+}  // namespace random_test

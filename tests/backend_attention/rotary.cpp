@@ -11,6 +11,8 @@
 #include <heddle/backend/host/attention.hpp>
 #include "plain_attention.hpp"
 
+namespace rotary_test {
+
 using heddle::host::rotary_positions;
 
 namespace {
@@ -113,3 +115,5 @@ TEST_CASE_TEMPLATE("SP-2: a rank's rows turn by their global positions", T, floa
   std::vector<double> const expected(y.begin(), y.end());
   CHECK(largest_error(y_moved, expected) < (sizeof(T) == 4 ? 1e-5 : 1e-12));
 }
+
+}  // namespace rotary_test

@@ -12,7 +12,7 @@ Choices: mesh x sequence rule x schedule x micro-batches x model x ZeRO stage x 
 mesh `hybrid` has two data axes, of which ZeRO splits states over one. `full` is their whole product: no rule makes any of
 them illegal (the sequence rule has nothing to do without a tp axis, a schedule without a pp axis, ZeRO without a second
 data rank; such rows are still run). `covering` takes a selection in which every pair of choices occurs, which `check` asserts; rows of one mesh, rule and
-model share the code of their modules, so the selection is made of few such groups. `small` is what runs under sanitizers.
+model share the code of their modules, so the selection is made of few such groups. `small` is what runs under sanitizers, with the logits in panels.
 """
 import itertools
 import random
@@ -112,14 +112,14 @@ def serial(model):
         for count in range(1, max(MICRO_BATCHES) * max(mesh[0] * mesh[1] for mesh in MESHES.values()) + 1)]
 
 
-def source(rows, header):
+def source(rows, header, more=""):
     lines = heading(header)
     for n, (mesh, sequence, schedule, micro_batches, model, zero, reduction, bucket) in enumerate(rows):
         # Axes of size 1 stay in the mesh: a schedule needs a pipeline axis to speak of, and ZeRO a data axis.
         axes = ", ".join(f"heddle::axis<heddle::{name}, {size}>" for name, size in zip(AXES, MESHES[mesh]))
         lines += [f"struct row_{n} : equivalence::row<heddle::mesh<{axes}>, {'true' if sequence == 'sequence' else 'false'}, "
                   f"heddle::{schedule}, {micro_batches}, heddle::zero<{zero}, heddle::dp>, "
-                  f"heddle::reduce_gradients<heddle::{reduction}>, heddle::bucket<{bucket}>> {{}};",
+                  f"heddle::reduce_gradients<heddle::{reduction}>, heddle::bucket<{bucket}>{more}> {{}};",
                   f'TEST_CASE("{mesh} {sequence} {schedule} {micro_batches} micro-batches {model} zero {zero} {reduction} '
                   f'bucket {bucket}") {{',
                   f"  equivalence::compare_with_serial<equivalence::{model}, row_{n}>();", "}"]
@@ -149,7 +149,7 @@ def main():
     elif command == "source":
         name, path = sys.argv[3], sys.argv[4]
         if table == "small":  # a program by itself
-            write(path, source(small(), "serial.hpp"))
+            write(path, source(small(), "serial.hpp", ", heddle::logit_panels<4>"))
         else:
             write(path, source(programs(table)[name], "equivalence.hpp"))
     else:
