@@ -291,7 +291,6 @@ struct plan_report {
   }
   static std::string padding() {
     std::string out;
-    using whole = placed<typename partition::cut::all, typename R::modules, typename R::tokens>;
     dimension_list all{};
     for (auto const& u : whole::uses)
       for (std::size_t k = 0; k < u.dims.rank; ++k) {
