@@ -26,6 +26,9 @@ using model = hd::gpt2<hd::gpt2_config{.vocabulary = 16, .context = 4, .layers =
 template <class Plan>
 using on = hd::resolved<model, Plan, no_backend>;
 
+struct accumulating : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>, hd::logit_panels<5>> {};
+struct at_once : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>,
+                          hd::reduce_gradients<hd::per_micro_batch>> {};
 struct six_stages : hd::plan<hd::mesh<hd::axis<hd::pp, 6>>, hd::accumulate<4>> {};
 
 /// The parameter rests split over dp, its optimizer state as it is computed with; or the other way round.
@@ -82,6 +85,20 @@ TEST_CASE("a parameter's row has the layouts in which it and its optimizer state
       row(hd::describe_plan<on<resting<true, false>>>()) ==
       "h.mlp.fc.weight [layers, mlp, embed], at rest [layers, mlp, embed:dp], state [layers, mlp, embed] 12 × 32 × 8, "
       "at rest 12 × 32 × 4, state 12 × 32 × 8 dp all_reduce dp");
+}
+
+TEST_CASE("what zero splits, and that logits stand in panels, is said where it is so") {
+  std::string const parts = hd::detail::plan_report<on<accumulating>>::overview({0, 1});
+  CHECK(
+      parts.find("stage 2, which splits optimizer state and gradients; gradients are whole until their one reduction, "
+                 "after the last of 4 micro-batches") != parts.npos);
+  CHECK(parts.find("in panels of 5 columns") != parts.npos);
+  std::string const often = hd::detail::plan_report<on<at_once>>::overview({0, 1});
+  CHECK(often.find("stage 2, which splits optimizer state and gradients\n") != often.npos);
+  CHECK(often.find("panels") == often.npos);
+  // A policy of the user's own is not zero's.
+  std::string const own = hd::detail::plan_report<on<resting<true, true>>>::overview({0, 1});
+  CHECK(own.find("stage ") == own.npos);
 }
 
 }  // namespace report_test

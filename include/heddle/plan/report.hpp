@@ -133,10 +133,10 @@ struct plan_report {
 
   /// What `zero` splits, and where that is less than it says; empty where it splits nothing.
   static std::string states() {
-    if constexpr (!requires { plan::rest_policy::stage; }) {
+    constexpr std::size_t stage = zero_stage_of<typename plan::rest_policy>;
+    if constexpr (stage == 0) {
       return {};
     } else {
-      constexpr std::size_t stage = plan::rest_policy::stage;
       constexpr char const* splits[] = {"", "optimizer state", "optimizer state and gradients",
                                         "optimizer state, gradients and parameters"};
       bool const accumulates = plan::micro_batches > 1 && plan::reduction == gradient_reduction::per_step;

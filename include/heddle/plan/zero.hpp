@@ -19,7 +19,6 @@ namespace heddle {
 /// and the reduce-scatter, 3Ψ(n−1)/n (§7).
 template <std::size_t Stage, unsigned Axes>
 struct zero_rest {
-  static constexpr std::size_t stage = Stage;
   static constexpr bool partitions_gradients = Stage >= 2;
 
   static constexpr rest_layouts of(mesh_value const& mesh, dimension_list const& dims, layout const& compute) {
@@ -55,5 +54,11 @@ struct zero_rest {
     return block_extent(extent, ways) * ways;
   }
 };
+
+/// The stage of `zero` that chose a rest policy; 0 for any other.
+template <class RestPolicy>
+inline constexpr std::size_t zero_stage_of = 0;
+template <std::size_t Stage, unsigned Axes>
+inline constexpr std::size_t zero_stage_of<zero_rest<Stage, Axes>> = Stage;
 
 }  // namespace heddle
