@@ -11,6 +11,7 @@
 #include <heddle/nn/residual.hpp>
 #include <heddle/nn/sequential.hpp>
 #include <heddle/plan/resolved.hpp>
+#include <heddle/tensor/mesh_communicator.hpp>
 #include <heddle/train/context.hpp>
 #include <memory>
 #include <span>
