@@ -107,10 +107,10 @@ TEST_CASE("fused linears, gathered as they are needed, train as on one rank") {
   auto const whole = train<chain, alone>(options, 3, looked_up);
   auto const parts = train<chain, sharded<2, 3, per_micro_batch>>(options, 3, looked_up);
   CHECK(whole.parameter.size() == 5);
-  for (auto const& [name, p] : whole.parameter) {
-    CAPTURE(name);
-    for (std::size_t i = 0; i < p.value.size(); ++i)
-      CHECK(parts.parameter.at(name).value[i] == doctest::Approx(p.value[i]).epsilon(1e-12));
+  for (auto const& p : whole.parameter) {
+    CAPTURE(p.first);
+    for (std::size_t i = 0; i < p.second.value.size(); ++i)
+      CHECK(parts.parameter.at(p.first).value[i] == doctest::Approx(p.second.value[i]).epsilon(1e-12));
   }
 }
 
