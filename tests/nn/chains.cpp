@@ -5,6 +5,7 @@
 #include <heddle/nn/activation.hpp>
 #include <heddle/nn/dropout.hpp>
 #include <heddle/nn/linear.hpp>
+#include <type_traits>
 
 #include "meshes.hpp"
 
@@ -38,6 +39,37 @@ struct exponential : primitive {
   };
 };
 
+/// What does nothing, says so, and has a parameter, other dimensions, or a constant, which is 0.
+template <class Parameters, class Output>
+struct nothing : primitive {
+  using parameters = Parameters;
+  template <class Input>
+  using output = std::conditional_t<std::is_void_v<Output>, Input, Output>;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool identity = true;
+    static constexpr bool in_place = true;
+    static constexpr bool identity_cotangent = true;
+    static constexpr bool adds_constant = true;
+    template <class Context>
+    static void forward(Context& c, frame<double> const& f, double const* x, double* y) {
+      constant_onto(c, f, x, y);
+    }
+    template <class Context>
+    static void constant_onto(Context&, frame<double> const&, double const* base, double* y) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) y[i] = base == nullptr ? 0 : base[i];
+    }
+    template <class Context>
+    static void backward(Context&, frame<double> const&, double const*, double const*, double const* dy, double* dx) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) dx[i] = dy[i];
+    }
+  };
+};
+template <class... Modules>
+using on_one_rank =
+    placed<sequential<Modules...>, module_plan<mesh<>, megatron_rules, double, padding<>, tokens, host_backend>,
+           activations<embed_dim>>;
+
 using no_drop = dropout<probability{0}>;
 using embed_bias = bias<dims<embed_dim>>;
 using mlp_bias = bias<dims<mlp_dim>>;
@@ -64,6 +96,16 @@ TEST_CASE("the identity as cotangent: alone, first, last, in a row") {
   check_chain<sequential<no_drop, embed_bias, no_drop>>();
   check_chain<sequential<no_drop, embed_bias, gelu, no_drop, named<"second", embed_bias>>>();
   check_chain<sequential<up, no_drop, mlp_bias, no_drop, down, no_drop>>();
+}
+TEST_CASE("an identity is left out, but not with a parameter or other dimensions") {
+  using plain = nothing<parameter_list<>, void>;
+  using owner = nothing<parameter_list<parameter<"unused", dims<mlp_dim>, start, true>>, void>;
+  using renamed = nothing<parameter_list<>, activations<dim<embed, 12>>>;
+  static_assert(on_one_rank<up, plain, gelu>::count == 2);
+  static_assert(on_one_rank<up, owner, gelu>::uses.size() == 2);
+  static_assert(std::is_same_v<on_one_rank<up, renamed>::output, activations<dim<embed, 12>>>);
+  check_chain<sequential<up, plain, gelu, down>>();
+  check_chain<sequential<plain, up, plain>>();
 }
 TEST_CASE("values that nobody keeps alternate between two areas, whatever their sizes") {
   // A linear map that keeps nothing: its backward needs neither input nor output.

@@ -29,7 +29,6 @@ struct row_sum : primitive {
     static constexpr std::size_t columns = Place::template extent<vocab>;
     static constexpr std::size_t rows = Place::input_size / columns;
     static constexpr unsigned axes = Place::template axes_of<vocab>();
-    static constexpr std::size_t columns_forward_scratch = 0;
     template <class Context>
     static void forward(Context& c, frame<double> const& f, double const* x, double* y) {
       forward_by_columns(c, f, y, [&](auto take) { take(std::integral_constant<std::size_t, columns>{}, 0, x); });
@@ -74,6 +73,7 @@ struct looked_up : primitive {
   template <class Place>
   struct kernel : kernel_traits {
     static constexpr bool gives_columns = true;
+    static constexpr bool keeps_input = true;
     static constexpr std::size_t columns = Place::template extent<vocab>;
     static constexpr std::size_t rows = Place::output_size / columns;
     template <class Context>
@@ -102,6 +102,52 @@ struct looked_up : primitive {
     }
   };
 };
+
+/// y = 2x, by way of scratch. It gives columns, and may have them in place.
+template <bool InPlace>
+struct doubled : primitive {
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool gives_columns = true;
+    static constexpr bool keeps_input = true;
+    static constexpr bool in_place = InPlace;
+    static constexpr std::size_t columns = Place::template extent<vocab>;
+    static constexpr std::size_t rows = Place::input_size / columns;
+    static constexpr std::size_t forward_scratch = Place::input_size;
+    template <class Context>
+    static void forward(Context& c, frame<double> const& f, double const* x, double* y) {
+      forward_columns<columns>(c, f, x, 0, false, y);
+    }
+    template <class Context>
+    static void backward(Context&, frame<double> const&, double const*, double const*, double const* dy, double* dx) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) dx[i] = 2 * dy[i];
+    }
+    template <std::size_t Width, class Context>
+    static void forward_columns(Context&, frame<double> const& f, double const* x, std::size_t first, bool onto,
+                                double* y) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) f.scratch[i] = 2 * x[i];
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t i = 0; i < Width; ++i)
+          y[r * Width + i] = (onto ? y[r * Width + i] : 0) + f.scratch[r * columns + first + i];
+    }
+    template <std::size_t Width, class Context>
+    static void backward_columns(Context&, frame<double> const&, double const*, std::size_t first, double const* dy,
+                                 double* dx) {
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t i = 0; i < Width; ++i) dx[r * columns + first + i] += 2 * dy[r * Width + i];
+    }
+  };
+};
+
+/// How `sequential<…>` has its logits under panels of `Columns`: the width of a panel, 0 where they are whole.
+template <class Module, std::size_t Columns, class Mesh = mesh<>, class Input = activations<embed_dim>,
+          class Rules = megatron_rules>
+constexpr std::size_t panel_of =
+    placed<Module, module_plan<Mesh, Rules, double, padding<pad<vocab>>, tokens, host_backend, Columns>,
+           Input>::logit_panel;
 
 /// With panels of `Columns`: gradients by differences, and equal to the whole logits on one rank under each placement.
 template <class Module, std::size_t Columns>
@@ -136,6 +182,9 @@ TEST_CASE("where no product gives the columns, the logits stay whole: after a se
   check_panels<sequential<biased_head, named<"second", bias<dims<vocab_dim>>>, loss>, 5>();
   using row_parallel = sequential<product<dims<inner>, dims<vocab_dim>, start>, bias<dims<vocab_dim>>, loss>;
   using two = mesh<axis<tp, 2>>;
+  static_assert(panel_of<sequential<biased_head, named<"second", bias<dims<vocab_dim>>>, loss>, 5> == 0);
+  static_assert(panel_of<row_parallel, 2, two, activations<inner>> == 0);
+  static_assert(panel_of<row_parallel, 2, mesh<>, activations<inner>> == 2);
   check_same(subject_of<row_parallel, activations<inner>, mesh<>, megatron_rules, tokens>(),
              subject_of<row_parallel, activations<inner>, two, megatron_rules, tokens, 2>(), "tp2");
 }
@@ -144,6 +193,8 @@ TEST_CASE("an op whose output is cut on the way, and which takes columns, takes 
   using row_sums = sequential<head, row_sum>;
   using two = mesh<axis<tp, 2>>;
   using input = activations<embed_dim>;
+  static_assert(panel_of<row_sums, 3, two> == 3);
+  static_assert(panel_of<row_sums, 3, two, input, megatron_sequence_rules> == 0);
   subject const& whole = subject_of<row_sums, input, mesh<>, megatron_rules, tokens>();
   check_same(whole, subject_of<row_sums, input, two, megatron_rules, tokens, 3>(), "tp2");
   check_same(whole, subject_of<row_sums, input, two, megatron_sequence_rules, tokens, 3>(), "tp2, sequence rule");
@@ -155,6 +206,14 @@ TEST_CASE("a table that tokens are looked up in gives columns, and has no input 
   CHECK(whole.saved > parts.saved);
   check_gradients(parts);
   check_same(whole, parts, "one rank");
+}
+TEST_CASE("an op that uses scratch gives columns, at the end of a chain of its own too; there not in place") {
+  check_panels<sequential<head, doubled<false>, loss>, 4>();
+  check_panels<sequential<head, doubled<true>, loss>, 4>();
+  check_panels<sequential<sequential<head, doubled<false>>, loss>, 4>();
+  check_panels<sequential<sequential<head, doubled<true>>, loss>, 4>();
+  static_assert(panel_of<sequential<sequential<head, doubled<false>>, loss>, 4> == 4);
+  static_assert(panel_of<sequential<sequential<head, doubled<true>>, loss>, 4> == 0);
 }
 TEST_CASE("the logits do not stand whole, and stay whole where a panel holds them") {
   using input = activations<embed_dim>;

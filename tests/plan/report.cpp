@@ -29,6 +29,9 @@ using on = hd::resolved<model, Plan, no_backend>;
 struct accumulating : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>, hd::logit_panels<5>> {};
 struct at_once : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>,
                           hd::reduce_gradients<hd::per_micro_batch>> {};
+struct one_data_rank : hd::plan<hd::mesh<hd::axis<hd::dp, 1>>, hd::zero<3>> {};
+struct summed : hd::plan<hd::mesh<hd::axis<hd::tp, 2>>, hd::rules<hd::shard<hd::embed, hd::tp>>, hd::logit_panels<2>> {
+};
 struct six_stages : hd::plan<hd::mesh<hd::axis<hd::pp, 6>>, hd::accumulate<4>> {};
 
 /// The parameter rests split over dp, its optimizer state as it is computed with; or the other way round.
@@ -96,9 +99,16 @@ TEST_CASE("what zero splits, and that logits stand in panels, is said where it i
   std::string const often = hd::detail::plan_report<on<at_once>>::overview({0, 1});
   CHECK(often.find("stage 2, which splits optimizer state and gradients\n") != often.npos);
   CHECK(often.find("panels") == often.npos);
+  std::string const alone = hd::detail::plan_report<on<one_data_rank>>::overview({0, 1});
+  CHECK(alone.find("stage 3 over 1 rank, which splits nothing\n") != alone.npos);
   // A policy of the user's own is not zero's.
   std::string const own = hd::detail::plan_report<on<resting<true, true>>>::overview({0, 1});
   CHECK(own.find("stage ") == own.npos);
+}
+
+TEST_CASE("where the logits are a sum over ranks, it is said that they stand whole") {
+  std::string const text = hd::detail::plan_report<on<summed>>::overview({0, 1});
+  CHECK(text.find("whole, 16 columns of a rank and not in panels of 2: ") != text.npos);
 }
 
 }  // namespace report_test

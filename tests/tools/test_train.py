@@ -281,6 +281,16 @@ class Train(unittest.TestCase):
         self.refused(["--list-plans: takes --model alone"], "--list-plans", "--steps", 3, program=script, status=2)
         self.refused(["--list-plans: takes --model alone"], "--plan", "dp2", "--list-plans", program=script, status=2)
 
+    def test_the_script_refuses_files_before_it_compiles(self):
+        script = ROOT / "tools" / "train"
+        empty = self.at / "an empty text"
+        empty.write_text("")
+        missing = self.at / "no such text"
+        for words, *files in ((["does not exist"], missing), (["does not exist"], self.text, missing),
+                              (["is a folder"], self.at), (["is empty"], self.text, empty)):
+            options = [f"--data={file}" for file in files[:-1]] + ["--data", files[-1]]
+            self.refused(["tools/train: --data: "] + words, *options, program=script, status=2)
+
     def test_the_script_knows_every_option(self):
         told = run("--help").stdout
         options = set(re.findall(r"^\s+(--[a-z0-9-]+)", told, re.MULTILINE)) - {"--records", "--help"}

@@ -116,6 +116,19 @@ TEST_CASE("fewer windows are spread over the text") {
   for (std::size_t w : first) CHECK(w % 10 == 0);
 }
 
+TEST_CASE("who watches is told the windows done, of those there are") {
+  auto const text = counting(401);  // 100 windows, 12 in a global batch
+  looking_trainer trainer{0};
+  validation check(trainer, text);
+  auto const told = [&](std::size_t count) {
+    std::vector<std::size_t> all;
+    check.loss(count, [&](std::size_t done) { all.push_back(done); });
+    return all;
+  };
+  CHECK(told(30) == std::vector<std::size_t>{12, 24, 30});
+  CHECK(told(2048).back() == 100);
+}
+
 TEST_CASE("a token is drawn as often as its logit says") {
   float const logits[] = {0, std::log(3.0F), -1000, std::log(4.0F), 50};
   CHECK(draw(logits, 4, 0) == 0);

@@ -50,9 +50,9 @@ def shown(text):
     return f"'{clean if len(clean) <= 60 else clean[:57] + '...'}'"
 
 
-def number(option, text, most=MOST_SIZE):
-    if not re.fullmatch(r"[0-9]{1,15}", text) or not text.isascii() or not 1 <= int(text) <= most:
-        raise refused(f"{option}: must be a whole number from 1 to {most}, not {shown(text)}; write its digits alone")
+def number(option, text, most=MOST_SIZE, least=1):
+    if not re.fullmatch(r"[0-9]{1,15}", text) or not text.isascii() or not least <= int(text) <= most:
+        raise refused(f"{option}: must be a whole number from {least} to {most}, not {shown(text)}; write its digits alone")
     return int(text)
 
 
@@ -207,10 +207,7 @@ def checked(asked):
     if "reduce" in asked:
         q["reduce"] = one_of("--reduce", asked["reduce"], ("per-step", "per-micro-batch"))
     if "logit_panels" in asked:
-        if asked["logit_panels"] == "0":
-            q["logit_panels"] = 0
-        else:
-            q["logit_panels"] = number("--logit-panels, where not 0,", asked["logit_panels"], 1 << 32)
+        q["logit_panels"] = number("--logit-panels", asked["logit_panels"], 1 << 32, least=0)
     axes(q)
     batch(asked, q)
     countable(q)

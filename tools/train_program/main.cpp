@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains one model under one plan.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -77,7 +78,8 @@ double train(train_options const& o, text_data const& data) {
                           .trace = &recorder}};
     hd::token_batch batch(trainer_type::shape(), model::context);
     validation check(trainer, parts.validation);
-    auto const validate = [&](std::uint64_t step, std::size_t count) {
+    auto const validate = [&](std::uint64_t step, std::size_t most) {
+      std::size_t const count = std::min(most, check.windows());
       // The whole text can take minutes.
       auto said = run_log::clock::now();
       double const loss = check.loss(count, [&](std::size_t done) {

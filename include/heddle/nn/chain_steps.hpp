@@ -37,7 +37,7 @@ template <class Sum, class Constant>
 concept Fuses = requires {
   requires Sum::adds_forward && !Sum::in_place && !Sum::needs_output;
   requires Constant::adds_constant && Constant::saved == 0 && Constant::forward_scratch == 0;
-  requires !Constant::needs_input && !Constant::needs_output;
+  requires !Constant::needs_input && !Constant::needs_output && !Identity<Constant>;
   typename Sum::kernel;
 };
 

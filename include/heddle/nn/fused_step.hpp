@@ -40,7 +40,8 @@ struct fused_step {
   static constexpr bool adds_forward = true;
   static constexpr bool adds_backward = Sum::adds_backward;
   static constexpr bool gives_columns =
-      Sum::gives_columns && Constant::kernel::gives_constant_columns && Sum::columns == Constant::kernel::columns;
+      Sum::gives_columns && Constant::kernel::gives_constant_columns && Sum::columns == Constant::kernel::columns &&
+      Constant::kernel::backward_scratch == 0;  // where dx stands in scratch until it is complete
   static constexpr std::size_t columns = Constant::kernel::columns;
   static constexpr std::size_t sites = Sum::sites + Constant::sites;
   static constexpr std::size_t saved = Sum::saved;

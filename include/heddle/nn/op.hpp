@@ -90,6 +90,11 @@ struct placed {
   using output = typename place::output_dims;
   using kernel = typename Module::template kernel<place>;
 
+  static_assert(
+      !kernel::gives_columns || kernel::keeps_input,
+      "placed<Module, Plan, Input>: a kernel of 'Module' that declares gives_columns must declare keeps_input; "
+      "its columns are computed again in backward, from the input");
+
   static constexpr mesh_value mesh = place::mesh;
   static constexpr bool reads_tokens = requires { typename Module::reads_tokens; };
   static constexpr layout input_layout =
@@ -117,8 +122,8 @@ struct placed {
   static constexpr bool needs_output = kernel::keeps_output && out_path.empty();
   static constexpr bool in_place = kernel::in_place && in_path.empty() && out_path.empty();
   static constexpr bool identity_cotangent = kernel::identity_cotangent && in_dual.empty() && out_dual.empty();
-  static constexpr bool identity =
-      kernel::identity && kernel::sites == 0 && uses.size() == 0 && in_place && identity_cotangent;
+  static constexpr bool identity = kernel::identity && kernel::sites == 0 && uses.size() == 0 && in_place &&
+                                   identity_cotangent && std::is_same_v<output, Input>;
   // A sum that is to be completed, or cut, on the way is no place to add to.
   static constexpr bool adds_forward = kernel::adds_forward && out_path.empty();
   static constexpr bool adds_backward = kernel::adds_backward && in_dual.empty();
@@ -156,7 +161,9 @@ struct placed {
       gathered_dy + pending_dx +
       slot<element>(
           detail::larger(detail::larger(redistribution_scratch(mesh, in_dual), redistribution_scratch(mesh, out_dual)),
-                         kernel::backward_scratch));
+                         // Columns are computed again in backward.
+                         gives_columns ? detail::larger(kernel::forward_scratch, kernel::backward_scratch)
+                                       : kernel::backward_scratch));
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
@@ -284,10 +291,11 @@ struct kernel_traits {
   static constexpr bool adds_constant =
       false;  ///< y = x + constant: has constant_onto(c, f, base, y), base may be null
   // In panels of columns of the last dimensions (nn/panelled_step.hpp): `columns` in all, of the rank.
-  static constexpr bool gives_columns = false;           ///< has forward_columns and backward_columns
+  static constexpr bool gives_columns = false;           ///< has forward_columns and backward_columns; keeps its input
   static constexpr bool gives_constant_columns = false;  ///< has constant_columns and backward_constant_columns
   static constexpr bool takes_columns = false;           ///< has forward_by_columns and backward_by_columns
   static constexpr std::size_t columns = 0;
+  static constexpr std::size_t columns_forward_scratch = 0;  ///< of forward_by_columns
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

@@ -202,7 +202,9 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr bool identity_cotangent = count == 1 && first::identity_cotangent;
   static constexpr bool adds_forward = detail::AddsForward<last>;
   static constexpr bool adds_backward = detail::AddsBackward<first>;
-  static constexpr bool gives_columns = detail::GivesColumns<last>;
+  /// Not where the last step's input stands in the output, or its cotangent in the output's: there is none.
+  static constexpr bool gives_columns =
+      detail::GivesColumns<last> && (count == 1 || (!last::in_place && !last::identity_cotangent));
   static constexpr std::size_t columns = [] {
     if constexpr (gives_columns)
       return last::columns;

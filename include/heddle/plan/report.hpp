@@ -125,13 +125,28 @@ struct plan_report {
     t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     if (std::string const split = states(); !split.empty()) t.add({"zero", split});
-    if constexpr (whole::logit_panel != 0)
-      t.add({"logits", "in panels of " + std::to_string(whole::logit_panel) +
-                           " columns, and computed again in backward; logit_panels<0> keeps them"});
+    if (std::string const how = logits(); !how.empty()) t.add({"logits", how});
     return t.text("");
   }
 
-  /// What `zero` splits, and where that is less than it says; empty where it splits nothing.
+  /// How the loss has its columns, where there are more than the plan's `logit_panels`; else empty.
+  static std::string logits() {
+    std::string how;
+    if constexpr (whole::logit_panel != 0) {
+      how = "in panels of " + std::to_string(whole::logit_panel) +
+            " columns, and computed again in backward; logit_panels<0> keeps them";
+    } else {
+      for_each_op<whole>([&]<class Tag>(Tag, op_site const&) {
+        if constexpr (Tag::placed::takes_columns)
+          how = "whole, " + counted(Tag::placed::columns, "column") + " of a rank and not in panels of " +
+                std::to_string(Tag::placed::panel_columns) +
+                ": what is just before the loss in its chain gives no panels, or a sum over ranks";
+      });
+    }
+    return how;
+  }
+
+  /// What `zero` splits, and where that is less than it says; empty without `zero`.
   static std::string states() {
     constexpr std::size_t stage = zero_stage_of<typename plan::rest_policy>;
     if constexpr (stage == 0) {
@@ -139,6 +154,11 @@ struct plan_report {
     } else {
       constexpr char const* splits[] = {"", "optimizer state", "optimizer state and gradients",
                                         "optimizer state, gradients and parameters"};
+      constexpr unsigned axes = zero_axes_of<typename plan::rest_policy>;
+      std::size_t ways = 1;
+      for (std::size_t a = 0; a < mesh.axes; ++a)
+        if ((axes >> a & 1U) != 0) ways *= mesh.axis[a].size;
+      if (ways == 1) return "stage " + std::to_string(stage) + " over 1 rank, which splits nothing";
       bool const accumulates = plan::micro_batches > 1 && plan::reduction == gradient_reduction::per_step;
       return "stage " + std::to_string(stage) + ", which splits " + splits[stage] +
              (stage > 1 && accumulates ? "; gradients are whole until their one reduction, after the last of " +

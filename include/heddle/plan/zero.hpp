@@ -55,10 +55,14 @@ struct zero_rest {
   }
 };
 
-/// The stage of `zero` that chose a rest policy; 0 for any other.
+/// The stage of `zero` that chose a rest policy, and the axes that it splits over; 0 for any other.
 template <class RestPolicy>
 inline constexpr std::size_t zero_stage_of = 0;
 template <std::size_t Stage, unsigned Axes>
 inline constexpr std::size_t zero_stage_of<zero_rest<Stage, Axes>> = Stage;
+template <class RestPolicy>
+inline constexpr unsigned zero_axes_of = 0;
+template <std::size_t Stage, unsigned Axes>
+inline constexpr unsigned zero_axes_of<zero_rest<Stage, Axes>> = Axes;
 
 }  // namespace heddle

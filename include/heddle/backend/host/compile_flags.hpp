@@ -10,7 +10,7 @@ inline std::string describe_host_flags() {
   std::string out;
   [[maybe_unused]] auto const warn = [&](char const* text) { out += std::string("warning: ") + text + "\n"; };
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__OPTIMIZE__)
-  warn("compiled without optimization, which costs two orders of magnitude; add -O2");
+  warn("compiled without optimization, which costs two orders of magnitude; add -O3");
 #endif
 #if defined(__x86_64__) && !defined(__AVX__)
   warn("compiled for the oldest x86-64, with vectors of 4 floats; add -march=native");
