@@ -67,7 +67,6 @@ struct looked_up : primitive {
   using reads_tokens = void;
   using ids = dim<embed, 13>;
   using parameters = parameter_list<parameter<"table", dims<ids, vocab_dim>, start, true>>;
-  static constexpr std::size_t identities = 13;
   template <class Input>
   using output = activations<vocab_dim>;
   template <class Place>
