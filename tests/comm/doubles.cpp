@@ -133,6 +133,10 @@ TEST_CASE("delays change no result, in any operation, in groups made from it") {
         auto one = late.all_reduce_async(std::span(sum));
         auto two = row.reduce_scatter_async(std::span<int const>(in).first(2), std::span(part));
         auto three = col.all_gather_async(std::span<int const>(in).first(2), std::span(all));
+        std::vector<int> pair(2), quad(4);
+        std::array<gather_part<int>, 2> const parts{
+            {{std::span<int const>(in).first(1), pair}, {std::span<int const>(in).last(2), quad}}};
+        auto together = col.all_gather_async(std::span<gather_part<int> const>(parts));
         std::array<int, 1> out{r}, got{-1};
         std::size_t const peer = 1 - row.rank();
         auto four = row.send_async(std::span<int>(out), peer);
@@ -142,6 +146,9 @@ TEST_CASE("delays change no result, in any operation, in groups made from it") {
         five.wait();
         four.wait();
         three.wait();
+        together.wait();
+        col.all_gather(std::span<gather_part<int> const>(parts));
+        if (pair != std::vector<int>{r % 2, r % 2 + 2} || quad != all) ++wrong;
         two.wait();
         one.wait();
         if (sum != std::vector<int>(5, 6) || max != std::vector<int>(3, 3)) ++wrong;
@@ -198,6 +205,8 @@ TEST_CASE("the recorder lists the calls of its rank, in groups made from it too"
     std::vector<float> data(4, 1.0f), half(2);
     pair.all_reduce(std::span(data), reduction::max);
     record.all_gather_async(std::span<float const>(half), std::span(data)).wait();
+    std::array<gather_part<float>, 1> const parts{{{half, data}}};
+    record.all_gather(std::span<gather_part<float> const>(parts));
     pair.broadcast(std::span(half), 1);
     if (pair.rank() == 0) pair.send(std::span(half), 1);
     if (pair.rank() == 1) pair.receive(std::span(half), 0);
@@ -212,6 +221,7 @@ TEST_CASE("the recorder lists the calls of its rank, in groups made from it too"
     return std::vector<recorded_call>{{operation::split, 0, element_kind::byte, "world", 0, false},
                                       {operation::all_reduce, 4, element_kind::float32, "pair", 0, false},
                                       {operation::all_gather, 4, element_kind::float32, "world", 0, true},
+                                      {operation::all_gather, 4, element_kind::float32, "world", 0, false},
                                       {operation::broadcast, 2, element_kind::float32, "pair", 1, false},
                                       {last, 2, element_kind::float32, "pair", peer, false},
                                       {operation::barrier, 0, element_kind::byte, "world", 0, false}};

@@ -50,11 +50,15 @@ TEST_CASE("the steady state allocates nothing") {
                 std::array<float, 2> part{};
                 std::array<std::size_t, 3> const lengths{2, 2, 2};
                 std::span<float> const x(in), y(out), p(part);
+                std::array<float, 9> more{};
+                std::array<gather_part<float>, 2> const parts{{{p, y}, {x.first(3), more}}};
                 auto const round = [&] {
                   group.all_reduce(x);
                   group.all_reduce(std::span<float>(large[world.rank()]));
                   group.reduce_scatter(x, p);
                   group.all_gather(p, y);
+                  group.all_gather(std::span<gather_part<float> const>(parts));
+                  group.all_gather_async(std::span<gather_part<float> const>(parts)).wait();
                   group.all_to_all(x, y);
                   group.all_to_all(x, lengths, y, lengths);
                   group.broadcast(x, 1);

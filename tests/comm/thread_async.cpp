@@ -34,10 +34,19 @@ TEST_CASE("asynchronous collectives give what the blocking ones give, also out o
         thread_handle two = world.all_reduce_async(std::span(b), reduction::max);
         thread_handle three = world.reduce_scatter_async(std::span<int const>(in), std::span(out));
         thread_handle four = world.all_gather_async(std::span<int const>(part), std::span(gathered));
+        std::vector<int> first(count, -1), second(2 * count, -1);
+        std::vector<int> const part_2(chunk_count(2 * count, n, world.rank()), r);
+        std::array<gather_part<int>, 2> const parts{{{part, first}, {part_2, second}}};
+        thread_handle five = world.all_gather_async(std::span<gather_part<int> const>(parts));
         // a blocking call on the same group comes after them by itself
         std::vector<int> c(count, 1);
         world.all_reduce(std::span(c));
-        if (!one.done() || !two.done() || !three.done() || !four.done()) ++wrong;
+        if (!one.done() || !two.done() || !three.done() || !four.done() || !five.done()) ++wrong;
+        five.wait();
+        if (first != std::vector<int>(count, 7)) ++wrong;
+        for (std::size_t q = 0; q < n; ++q)
+          for (std::size_t i = 0; i < chunk_count(2 * count, n, q); ++i)
+            if (second[chunk_begin(2 * count, n, q) + i] != static_cast<int>(q)) ++wrong;
         four.wait();
         one.wait();
         one.wait();

@@ -86,6 +86,18 @@ TEST_CASE("unlike counts are named on both ranks (NC-1)") {
                  {"reduce_scatter of 8 float32", "reduce_scatter of 6 float32"});
   check_mismatch([&](auto& w) { w.all_gather(s4, s8); }, [&](auto& w) { w.all_gather(s3, s6); },
                  {"all_gather of 8 float32", "all_gather of 6 float32"});
+  // Of calls made together: the lengths of the parts, though their sum is the same; how many; together or not.
+  std::array<float, 4> more{};
+  std::array<gather_part<float>, 2> const parts{{{s3, s6}, {s4.first(1), std::span(more).first(2)}}};
+  std::array<gather_part<float>, 2> const others{{{s3.first(2), s6.first(4)}, {s4.first(2), more}}};
+  std::span<gather_part<float> const> const two(parts), two_others(others);
+  check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(two_others); },
+                 {"rank 0 calls all_gather of 6 and 2 float32 together", "rank 1 calls all_gather of 4 and 4 float32"});
+  check_mismatch([&](auto& w) { w.all_gather_async(two).wait(); },
+                 [&](auto& w) { w.all_gather_async(two.first(1)).wait(); },
+                 {"all_gather of 6 and 2 float32 together", "all_gather of 6 float32 together"});
+  check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(s4, s8); },
+                 {"all_gather of 6 and 2 float32 together", "all_gather of 8 float32 ("});
   check_mismatch([&](auto& w) { w.broadcast(s8, 0); }, [&](auto& w) { w.broadcast(s6, 0); },
                  {"broadcast of 8 float32", "broadcast of 6 float32"});
   std::array<float, 8> to8{};

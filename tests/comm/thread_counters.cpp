@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -42,6 +43,13 @@ TEST_CASE("counted copies equal the traffic functions") {
                 [&] { world.reduce_scatter(std::span<float const>(whole), std::span(part)); });
         counted(operation::all_gather, all_gather_sent(count, ranks, r), 4,
                 [&] { world.all_gather(std::span<float const>(part), std::span(whole)); });
+        // made together, each counts
+        std::vector<float> other(3 * count), other_part(chunk_count(3 * count, ranks, r));
+        std::array<gather_part<float>, 2> const parts{{{part, whole}, {other_part, other}}};
+        communication_counters const before = world.counters();
+        world.all_gather(std::span<gather_part<float> const>(parts));
+        std::size_t const sent = all_gather_sent(count, ranks, r) + all_gather_sent(3 * count, ranks, r);
+        if ((world.counters() - before)[operation::all_gather] != operation_counter{2, sent, 4 * sent}) ++wrong;
         std::vector<double> from(count * ranks), to(count * ranks);
         counted(operation::all_to_all, all_to_all_sent(count * ranks, ranks), 8,
                 [&] { world.all_to_all(std::span<double const>(from), std::span(to)); });

@@ -87,6 +87,16 @@ void reductions_and_gathers(std::size_t ranks) {
       world.all_gather(std::span<T const>(part), std::span(in_place));
       if (in_place != whole) ++wrong;
 
+      // Several at once: this one, one in place, one of another length, one of nothing.
+      std::vector<T> const whole_2 = values<T>(5, 2 * count + 1), mine_2 = chunk_of(whole_2, ranks, r);
+      std::vector<T> first(count), second(count), third(whole_2.size());
+      std::span<T> const place = std::span(second).subspan(chunk_begin(count, ranks, r), mine.size());
+      std::copy(mine.begin(), mine.end(), place.begin());
+      std::array<gather_part<T>, 4> const parts{{{mine, first}, {place, second}, {mine_2, third}, {}}};
+      world.all_gather(std::span<gather_part<T> const>(parts));
+      if (first != whole || second != whole || third != whole_2) ++wrong;
+      world.all_gather(std::span<gather_part<T> const>());
+
       for (std::size_t root = 0; root < ranks; ++root) {
         std::vector<T> data = values<T>(r, count);
         world.broadcast(std::span(data), root);

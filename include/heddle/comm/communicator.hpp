@@ -6,6 +6,7 @@
 #include <heddle/comm/counters.hpp>
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/errors.hpp>
+#include <heddle/comm/gather_part.hpp>
 #include <heddle/comm/operation.hpp>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/comm/traffic.hpp>

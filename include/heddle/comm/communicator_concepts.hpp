@@ -7,6 +7,7 @@
 
 #include <heddle/comm/counters.hpp>
 #include <heddle/comm/element.hpp>
+#include <heddle/comm/gather_part.hpp>
 #include <heddle/comm/reduction.hpp>
 
 namespace heddle::comm {
@@ -28,7 +29,7 @@ concept CommunicationHandle = std::movable<H> && std::default_initializable<H> &
 template <class C>
 concept Communicator = std::movable<C> && CommunicationHandle<typename C::handle> &&
     requires(C& group, C const& same, std::span<float> out, std::span<float const> in, std::size_t rank, reduction how,
-             std::span<std::size_t const> list, std::string_view label) {
+             std::span<std::size_t const> list, std::span<gather_part<float> const> parts, std::string_view label) {
   { same.rank() } -> std::convertible_to<std::size_t>;
   { same.size() } -> std::convertible_to<std::size_t>;
   { same.name() } -> std::convertible_to<std::string_view>;
@@ -36,6 +37,7 @@ concept Communicator = std::movable<C> && CommunicationHandle<typename C::handle
   group.all_reduce(out, how);
   group.reduce_scatter(in, out, how);
   group.all_gather(in, out);
+  group.all_gather(parts);
   group.all_to_all(in, out);
   group.all_to_all(in, list, out, list);
   group.broadcast(out, rank);
@@ -45,6 +47,7 @@ concept Communicator = std::movable<C> && CommunicationHandle<typename C::handle
   { group.all_reduce_async(out, how) } -> std::same_as<typename C::handle>;
   { group.reduce_scatter_async(in, out, how) } -> std::same_as<typename C::handle>;
   { group.all_gather_async(in, out) } -> std::same_as<typename C::handle>;
+  { group.all_gather_async(parts) } -> std::same_as<typename C::handle>;
   { group.all_to_all_async(in, out) } -> std::same_as<typename C::handle>;
   { group.all_to_all_async(in, list, out, list) } -> std::same_as<typename C::handle>;
   { group.broadcast_async(out, rank) } -> std::same_as<typename C::handle>;

@@ -74,6 +74,14 @@ class delaying {
     return later([in, out](C& inner) { return inner.all_gather_async(in, out); });
   }
   template <class T>
+  void all_gather(std::span<gather_part<T> const> parts) {
+    late().all_gather(parts);
+  }
+  template <class T>
+  [[nodiscard]] handle all_gather_async(std::span<gather_part<T> const> parts) {
+    return later([parts](C& inner) { return inner.all_gather_async(parts); });
+  }
+  template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
     late().all_to_all(in, out);
   }

@@ -82,6 +82,17 @@ class recording {
     note<T>(operation::all_gather, out.size(), 0, true);
     return inner_.all_gather_async(in, out);
   }
+  /// Recorded part by part.
+  template <class T>
+  void all_gather(std::span<gather_part<T> const> parts) {
+    for (gather_part<T> const& one : parts) note<T>(operation::all_gather, one.out.size());
+    inner_.all_gather(parts);
+  }
+  template <class T>
+  [[nodiscard]] handle all_gather_async(std::span<gather_part<T> const> parts) {
+    for (gather_part<T> const& one : parts) note<T>(operation::all_gather, one.out.size(), 0, true);
+    return inner_.all_gather_async(parts);
+  }
   template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
     note<T>(operation::all_to_all, in.size());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <heddle/comm/communicator.hpp>
+#include <heddle/comm/detail/typed_call.hpp>
 #include <heddle/comm/thread_handle.hpp>
 
 namespace heddle::comm {
@@ -46,12 +47,12 @@ class thread_communicator {
   template <class T>
   void all_reduce(std::span<T> data, reduction how = reduction::sum) {
     begin(operation::all_reduce);
-    run(reduce_call<T>(operation::all_reduce, data.size(), how, data.data(), data.data()));
+    run(detail::reduce_call<T>(operation::all_reduce, data.size(), how, data.data(), data.data()));
   }
   template <class T>
   [[nodiscard]] handle all_reduce_async(std::span<T> data, reduction how = reduction::sum) {
     begin(operation::all_reduce);
-    return start(reduce_call<T>(operation::all_reduce, data.size(), how, data.data(), data.data()));
+    return start(detail::reduce_call<T>(operation::all_reduce, data.size(), how, data.data(), data.data()));
   }
 
   /// out becomes this rank's chunk (`chunk_count`, `chunk_begin`) of the join of `in` of all ranks. `out` may be that
@@ -79,6 +80,20 @@ class thread_communicator {
   [[nodiscard]] handle all_gather_async(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
     begin(operation::all_gather);
     return start(all_gather_call<T>(in, out));
+  }
+
+  /// Several all-gathers as one call, of which each part counts: ranks meet once. All ranks pass parts of the same
+  /// sizes in the same order; buffers of different parts are apart. The list, like the data, must stay as it is until
+  /// the call has ended.
+  template <class T>
+  void all_gather(std::span<gather_part<T> const> parts) {
+    begin(operation::all_gather, parts.size());
+    run(all_gather_call<T>(parts));
+  }
+  template <class T>
+  [[nodiscard]] handle all_gather_async(std::span<gather_part<T> const> parts) {
+    begin(operation::all_gather, parts.size());
+    return start(all_gather_call<T>(parts));
   }
 
   /// Block r of `in` goes to rank r; block r of `out` comes from rank r. Equal blocks: both spans have the same size, a
@@ -201,8 +216,8 @@ class thread_communicator {
   thread_communicator(std::shared_ptr<detail::thread_group> group, std::size_t member)
       : group_(std::move(group)), member_(member) {}
 
-  /// Refuses a call that must not happen, and counts it.
-  void begin(operation op) {
+  /// Refuses a call that must not happen, and counts it, as `calls` calls.
+  void begin(operation op, std::size_t calls = 1) {
     if (std::uncaught_exceptions() != 0)
       throw communication_error(std::string(name_of(op)) + " on " + detail::in_quotes(name()) +
                                 " is called while an exception unwinds the stack; a destructor must not communicate "
@@ -215,7 +230,7 @@ class thread_communicator {
                                 " is called after its run; a communicator must not outlive the rank's function");
     if (engine.abandoned())
       world.fail_and_throw({detail::failure_kind::rank, engine.rank(), engine.abandoned_text(), nullptr});
-    group_->count_call(member_, op);
+    group_->count_call(member_, op, calls);
   }
 
   void run(detail::collective_call const& call) {
@@ -252,7 +267,7 @@ class thread_communicator {
 
   template <class T>
   void prepare(detail::transfer& one, operation op, std::size_t peer, void const* from, void* to, std::size_t count) {
-    require_element<T>();
+    detail::require_element<T>();
     require_rank(op, op == operation::send ? "destination" : "source", peer);
     if (peer == member_) reject(op, "rank " + std::to_string(peer) + " cannot exchange with itself; copy instead");
     one.op = op;
@@ -266,43 +281,11 @@ class thread_communicator {
   }
 
   template <class T>
-  static void require_element() {
-    static_assert(Element<T>,
-                  "thread_communicator: the element type must be trivially copyable and known to element_traits; "
-                  "specialise heddle::comm::element_traits for it");
-  }
-
-  template <class T>
-  static detail::collective_call plain_call(operation op, std::size_t count, void const* in, void* out) {
-    require_element<T>();
-    detail::collective_call call;
-    call.op = op;
-    call.kind = element_kind_of<T>;
-    call.element_size = sizeof(T);
-    call.count = count;
-    call.in = in;
-    call.out = out;
-    return call;
-  }
-
-  template <class T>
-  static detail::collective_call reduce_call(operation op, std::size_t count, reduction how, void const* in,
-                                             void* out) {
-    static_assert(ReducibleElement<T>,
-                  "thread_communicator: the element type of a reduction must be known to element_traits with an "
-                  "accumulator; specialise heddle::comm::element_traits for it");
-    detail::collective_call call = plain_call<T>(op, count, in, out);
-    call.how = how;
-    call.reduce = detail::reduce_function_for<T>(how);
-    return call;
-  }
-
-  template <class T>
   detail::collective_call reduce_scatter_call(std::span<T const> in, std::span<T> out, reduction how) {
     std::size_t const chunk = chunk_count(in.size(), size(), member_);
     if (out.size() != chunk) reject(operation::reduce_scatter, chunk_text("out", out.size(), chunk, "in", in.size()));
     detail::collective_call const call =
-        reduce_call<T>(operation::reduce_scatter, in.size(), how, in.data(), out.data());
+        detail::reduce_call<T>(operation::reduce_scatter, in.size(), how, in.data(), out.data());
     if (out.data() != in.data() + chunk_begin(in.size(), size(), member_)) require_apart(call, in.size(), chunk);
     return call;
   }
@@ -313,7 +296,7 @@ class thread_communicator {
       reject(operation::all_to_all, "in has " + std::to_string(in.size()) + " elements, out has " +
                                         std::to_string(out.size()) + "; both must have the same multiple of " +
                                         std::to_string(size()));
-    detail::collective_call call = plain_call<T>(operation::all_to_all, in.size(), in.data(), out.data());
+    detail::collective_call call = detail::plain_call<T>(operation::all_to_all, in.size(), in.data(), out.data());
     require_apart(call, in.size(), out.size());
     return call;
   }
@@ -322,7 +305,7 @@ class thread_communicator {
                                           std::span<T> out, std::span<std::size_t const> receive_counts) {
     require_counts("send_counts", send_counts, "in", in.size());
     require_counts("receive_counts", receive_counts, "out", out.size());
-    detail::collective_call call = plain_call<T>(operation::all_to_all, 0, in.data(), out.data());
+    detail::collective_call call = detail::plain_call<T>(operation::all_to_all, 0, in.data(), out.data());
     call.send_counts = send_counts.data();
     call.receive_counts = receive_counts.data();
     require_apart(call, in.size(), out.size());
@@ -331,7 +314,7 @@ class thread_communicator {
   template <class T>
   detail::collective_call broadcast_call(std::span<T> data, std::size_t root) {
     require_rank(operation::broadcast, "root", root);
-    detail::collective_call call = plain_call<T>(operation::broadcast, data.size(), data.data(), data.data());
+    detail::collective_call call = detail::plain_call<T>(operation::broadcast, data.size(), data.data(), data.data());
     call.root = root;
     return call;
   }
@@ -339,9 +322,20 @@ class thread_communicator {
   detail::collective_call all_gather_call(std::span<T const> in, std::span<T> out) {
     std::size_t const chunk = chunk_count(out.size(), size(), member_);
     if (in.size() != chunk) reject(operation::all_gather, chunk_text("in", in.size(), chunk, "out", out.size()));
-    detail::collective_call const call = plain_call<T>(operation::all_gather, out.size(), in.data(), out.data());
+    detail::collective_call const call =
+        detail::plain_call<T>(operation::all_gather, out.size(), in.data(), out.data());
     if (in.data() != out.data() + chunk_begin(out.size(), size(), member_)) require_apart(call, chunk, out.size());
     return call;
+  }
+
+  template <class T>
+  detail::collective_call all_gather_call(std::span<gather_part<T> const> parts) {
+    std::size_t all = 0;
+    for (gather_part<T> const& one : parts) {
+      static_cast<void>(all_gather_call<T>(one.in, one.out));  // for its checks
+      all += one.out.size();
+    }
+    return detail::gather_call<T>(parts, all);
   }
 
   [[nodiscard]] std::string chunk_text(char const* part, std::size_t has, std::size_t chunk, char const* whole,

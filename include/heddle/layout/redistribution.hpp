@@ -36,6 +36,15 @@ constexpr redistribution find_redistribution(mesh_value const& mesh, dimension_l
   return path;
 }
 
+namespace detail {
+/// Whether blocks of dimension k are contiguous.
+constexpr bool is_outermost(redistribution_step const& s, std::size_t k) {
+  for (std::size_t i = 0; i < k; ++i)
+    if (s.extent[i] != 1) return false;
+  return true;
+}
+}  // namespace detail
+
 /// Elements of packed copies that step `s` needs: of a collective's pieces where they do not lie one behind the other,
 /// or hold padding that the tensor does not have.
 struct step_packing {
@@ -43,19 +52,14 @@ struct step_packing {
   std::size_t out = 0;
 };
 constexpr step_packing packing_of(redistribution const& path, redistribution_step const& s, std::size_t ways) {
-  auto const outermost = [&](auto const& extent, std::size_t k) {
-    for (std::size_t i = 0; i < k; ++i)
-      if (extent[i] != 1) return false;
-    return true;
-  };
   std::size_t const moved = size_moved(path, s, ways);
   switch (s.kind) {
     case step_kind::reduce_scatter:
-      return {outermost(s.extent, s.to) && moved == size_before(path, s) ? 0 : moved, 0};
+      return {detail::is_outermost(s, s.to) && moved == size_before(path, s) ? 0 : moved, 0};
     case step_kind::all_gather:
-      return {0, outermost(s.extent, s.from) && moved == size_after(path, s, ways) ? 0 : moved};
+      return {0, detail::is_outermost(s, s.from) && moved == size_after(path, s, ways) ? 0 : moved};
     case step_kind::all_to_all:
-      return {outermost(s.extent, s.to) ? 0 : moved, outermost(s.extent, s.from) ? 0 : moved};
+      return {detail::is_outermost(s, s.to) ? 0 : moved, detail::is_outermost(s, s.from) ? 0 : moved};
     default:
       return {};
   }
@@ -66,6 +70,17 @@ constexpr bool works_in_place(redistribution const& path) {
   for (std::size_t i = 0; i < path.count; ++i)
     if (path.step[i].kind != step_kind::all_reduce) return false;
   return path.exists;
+}
+
+/// Whether `part` picks this rank's block of a value where it stands, contiguous and without padding, and `whole`
+/// gathers the blocks there again: what happens to the block between the two needs no copy of it.
+constexpr bool stays_in_place(mesh_value const& mesh, redistribution const& part, redistribution const& whole) {
+  if (part.count != 1 || whole.count != 1) return false;
+  redistribution_step const &slice = part.step[0], &gather = whole.step[0];
+  if (slice.kind != step_kind::slice || gather.kind != step_kind::all_gather || slice.axis != gather.axis) return false;
+  std::size_t const ways = mesh.axis[slice.axis].size;
+  return detail::is_outermost(slice, slice.to) && slice.to == gather.from && slice.extent[slice.to] % ways == 0 &&
+         packing_of(whole, gather, ways).out == 0;
 }
 
 /// Scratch elements that executing `path` needs beside its input and output: values between steps, and packed copies.

@@ -44,6 +44,11 @@ struct parameter_entry {
   std::size_t reduced_offset = 0;
   std::size_t state_size = 0;
   std::size_t state_offset = 0;
+
+  /// Whether the update is done where this rank's part of the parameter rests, and the parts are gathered there.
+  [[nodiscard]] constexpr bool updates_in_place(mesh_value const& mesh) const {
+    return gradient_to_state.empty() && stays_in_place(mesh, to_state, from_state);
+  }
 };
 
 namespace detail {
@@ -263,6 +268,7 @@ struct stage_parameters {
     std::size_t most = 0;
     for (std::size_t n = 0; n < count; ++n) {
       auto const& e = entry[n];
+      if (e.updates_in_place(R::mesh::value)) continue;
       for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
         if (!path->empty())
           most = detail::larger(

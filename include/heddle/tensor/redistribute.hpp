@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <heddle/comm/gather_part.hpp>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/layout/redistribution.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <span>
-#include <utility>
+#include <vector>
 
 namespace heddle {
 
@@ -51,6 +53,14 @@ void blocks_from_front(T const* in, T* out, dimension_view const& v, std::size_t
                     real * sizeof(T));
 }
 
+/// What an all-gather step passes to its collective. `packed` has room for what `packing_of` says.
+template <class T>
+comm::gather_part<T> gather_part_of(redistribution const& path, redistribution_step const& s, std::size_t ways,
+                                    T const* in, T* out, T* packed) {
+  T* const arrive = packing_of(path, s, ways).out != 0 ? packed : out;
+  return {{in, size_before(path, s)}, {arrive, size_moved(path, s, ways)}};
+}
+
 enum class progress : bool { blocking, asynchronous };
 
 /// Begins one step: everything up to its collective, which is under way when this returns (and over where it blocks).
@@ -93,10 +103,9 @@ typename Communicator::handle begin_step(redistribution const& path, redistribut
       return {};
     }
     case step_kind::all_gather: {
-      std::span<T const> const from(in, n);
-      std::span<T> const to(arrive, moved);
-      if constexpr (!waits) return group.all_gather_async(from, to);
-      group.all_gather(from, to);
+      comm::gather_part<T> const part = gather_part_of(path, s, ways, in, out, packed);
+      if constexpr (!waits) return group.all_gather_async(part.in, part.out);
+      group.all_gather(part.in, part.out);
       return {};
     }
     case step_kind::all_to_all: {
@@ -166,52 +175,94 @@ void redistribute(process_groups<Communicator>& comm, redistribution const& path
   }
 }
 
-/// A redistribution under way: its first step runs while the caller goes on, the others run in `finish`. `in`, `out`
-/// and `scratch` are as for `redistribute`, belong to the operation until `finish` returns, and may not be the same.
+/// Redistributions under way together: their first steps run while the caller goes on, the others run in `finish`.
+/// Steps that gather over the same axis are one call. Buffers are as for `redistribute`, belong to the operation until
+/// `finish` returns, and are apart from each other.
 ///
-/// All ranks of a group begin, and finish, their redistributions in the same order.
+/// All ranks of a group begin, and finish, theirs in the same order.
 template <class Communicator, class T>
-class redistribution_in_flight {
+class redistributions_in_flight {
  public:
-  redistribution_in_flight() = default;
-  void begin(process_groups<Communicator>& comm, redistribution const& path, T const* in, T* out, T* scratch) {
-    comm_ = &comm;
-    path_ = &path;
-    out_ = out;
-    scratch_ = scratch;
-    if (path.count == 0) {
-      std::memcpy(out, in, path.from_size * sizeof(T));
-      return;
-    }
-    detail::path_scratch<T> const where(comm.mesh_of_ranks(), path, scratch);
-    auto const& s = path.step[0];
-    handle_ = detail::begin_step<detail::progress::asynchronous>(path, s, comm.along(s.axis), in, where.after(0, out),
-                                                                 where.packed());
+  /// Of at most `most` redistributions at once.
+  redistributions_in_flight(process_groups<Communicator>& comm, std::size_t most) : comm_(&comm) {
+    moving_.reserve(most);
+    for (std::size_t a = 0; a != comm.mesh_of_ranks().axes; ++a) gathered_[a].parts.reserve(most);
   }
-  /// Returns when the result is in `out`. Without a `begin` it does nothing.
-  void finish() {
-    if (path_ == nullptr) return;
-    redistribution const& whole = *std::exchange(path_, nullptr);
-    if (whole.count == 0) return;
-    handle_.wait();
-    detail::path_scratch<T> const where(comm_->mesh_of_ranks(), whole, scratch_);
-    for (std::size_t i = 0; i < whole.count; ++i) {
-      auto const& s = whole.step[i];
-      auto& group = comm_->along(s.axis);
-      T* const to = where.after(i, out_);
-      if (i > 0)
-        detail::begin_step<detail::progress::blocking>(whole, s, group, static_cast<T const*>(where.after(i - 1, out_)),
-                                                       to, where.packed());
-      detail::end_step(whole, s, group.size(), to, static_cast<T const*>(where.packed()));
+
+  /// One that `begin` begins. `path` is not empty, and outlives the operation.
+  void add(redistribution const& path, T const* in, T* out, T* scratch) {
+    moving_.push_back({&path, in, out, scratch, {}});
+  }
+  /// Begins those that were added.
+  void begin() { start<detail::progress::asynchronous>(0); }
+  /// Returns when all results are there. Where nothing was begun it does nothing.
+  void finish() { from_step(1); }
+  /// Executes those that were added, and returns when all results are there.
+  void run() { from_step(0); }
+
+ private:
+  struct one {
+    redistribution const* path;
+    T const* in;
+    T* out;
+    T* scratch;
+    typename Communicator::handle handle;
+  };
+  struct gather {
+    std::vector<comm::gather_part<T>> parts;
+    typename Communicator::handle handle;
+  };
+
+  [[nodiscard]] detail::path_scratch<T> where(one const& m) const {
+    return {comm_->mesh_of_ranks(), *m.path, m.scratch};
+  }
+  [[nodiscard]] T* to(one const& m, std::size_t i) const { return where(m).after(i, m.out); }
+
+  /// Ends every step; those from step `first` on are not under way yet.
+  void from_step(std::size_t first) {
+    for (std::size_t i = 0; !moving_.empty(); ++i) {
+      if (i >= first) start<detail::progress::blocking>(i);
+      for (one& m : moving_) m.handle.wait();
+      for (gather& g : gathered_) g.handle.wait();
+      bool more = false;
+      for (one const& m : moving_) {
+        if (i >= m.path->count) continue;
+        detail::end_step(*m.path, m.path->step[i], comm_->along(m.path->step[i].axis).size(), to(m, i),
+                         static_cast<T const*>(where(m).packed()));
+        more = more || i + 1 < m.path->count;
+      }
+      if (!more) moving_.clear();
     }
   }
 
- private:
-  process_groups<Communicator>* comm_ = nullptr;
-  redistribution const* path_ = nullptr;
-  T* out_ = nullptr;
-  T* scratch_ = nullptr;
-  typename Communicator::handle handle_;
+  /// Step i of every path that has one.
+  template <detail::progress How>
+  void start(std::size_t i) {
+    for (gather& g : gathered_) g.parts.clear();
+    for (one& m : moving_) {
+      if (i >= m.path->count) continue;
+      redistribution_step const& s = m.path->step[i];
+      auto& group = comm_->along(s.axis);
+      T const* const from = i == 0 ? m.in : to(m, i - 1);
+      if (s.kind == step_kind::all_gather)
+        gathered_[s.axis].parts.push_back(
+            detail::gather_part_of(*m.path, s, group.size(), from, to(m, i), where(m).packed()));
+      else
+        m.handle = detail::begin_step<How>(*m.path, s, group, from, to(m, i), where(m).packed());
+    }
+    for (std::size_t a = 0; a != comm_->mesh_of_ranks().axes; ++a) {
+      std::span<comm::gather_part<T> const> const parts(gathered_[a].parts);
+      if (parts.empty()) continue;
+      if constexpr (How == detail::progress::asynchronous)
+        gathered_[a].handle = comm_->along(a).all_gather_async(parts);
+      else
+        comm_->along(a).all_gather(parts);
+    }
+  }
+
+  process_groups<Communicator>* comm_;
+  std::vector<one> moving_;
+  std::array<gather, max_axes> gathered_;  ///< by axis
 };
 
 }  // namespace heddle

@@ -7,7 +7,6 @@
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <span>
-#include <vector>
 
 namespace heddle {
 
@@ -21,15 +20,12 @@ class parameter_gatherer {
   /// `rest` is the arena of parameters at rest; `pointers` lead to where each use's value stands, and are kept up.
   parameter_gatherer(process_groups<Communicator>& comm, parameter_table const& parameters, T const* rest,
                      std::span<T*> pointers)
-      : comm_(&comm),
-        parameters_(&parameters),
+      : parameters_(&parameters),
         gathering_(&parameters.gathering),
         rest_(rest),
         pointers_(pointers),
-        area_(gathering_->elements) {
-    if (needed())
-      for (auto& m : moving_) m = std::vector<redistribution_in_flight<Communicator, T>>(pointers.size());
-  }
+        area_(gathering_->elements),
+        moving_{{{comm, most_at_once()}, {comm, most_at_once()}}} {}
 
   [[nodiscard]] std::size_t bytes() const { return area_.bytes(); }
 
@@ -52,6 +48,12 @@ class parameter_gatherer {
   static constexpr std::size_t nobody = ~std::size_t{0};
 
   [[nodiscard]] bool needed() const { return gathering_->elements != 0; }
+  [[nodiscard]] std::size_t most_at_once() const {
+    std::size_t most = 0;
+    if (needed())
+      for (auto const& unit : gathering_->units) most = unit.uses > most ? unit.uses : most;
+    return most;
+  }
 
   template <class F>
   void for_each_use(std::size_t v, F f) {
@@ -66,26 +68,25 @@ class parameter_gatherer {
     under_way_[v % 2] = v;
     std::size_t const copy = v - gathering_->visit_of(gathering_->unit_at(v), 0);
     for_each_use(v, [&](std::size_t k, parameter_entry const& e, T* unit) {
-      moving_[v % 2][k].begin(*comm_, e.gather, rest_ + e.offset + copy * e.gather.from_size,
-                              unit + gathering_->value_offset[k], unit + gathering_->scratch_offset[k]);
+      moving_[v % 2].add(e.gather, rest_ + e.offset + copy * e.gather.from_size, unit + gathering_->value_offset[k],
+                         unit + gathering_->scratch_offset[k]);
     });
+    moving_[v % 2].begin();
   }
   void finish(std::size_t v) {
-    for_each_use(v, [&](std::size_t k, parameter_entry const&, T* unit) {
-      moving_[v % 2][k].finish();
-      pointers_[k] = unit + gathering_->value_offset[k];
-    });
+    moving_[v % 2].finish();
+    for_each_use(
+        v, [&](std::size_t k, parameter_entry const&, T* unit) { pointers_[k] = unit + gathering_->value_offset[k]; });
     under_way_[v % 2] = nobody;
   }
 
-  process_groups<Communicator>* comm_;
   parameter_table const* parameters_;
   gathering_table const* gathering_;
   T const* rest_;
   std::span<T*> pointers_;
   arena<T> area_;
   std::array<std::size_t, 2> under_way_{nobody, nobody};
-  std::array<std::vector<redistribution_in_flight<Communicator, T>>, 2> moving_;  ///< by use
+  std::array<redistributions_in_flight<Communicator, T>, 2> moving_;  ///< of even and of odd visits
 };
 
 }  // namespace heddle

@@ -42,6 +42,7 @@ class parameter_store final : public parameter_service {
         value_pointer_(parameters.of_use.size()),
         gradient_pointer_(parameters.of_use.size()),
         gatherer_(comm, parameters, value_.data(), value_pointer_),
+        returning_(comm, copies_updated_in_place()),
         reducer_(comm, parameters, reduced_pointers()) {
     if (parameters.shared.size() != 0) {
       std::array<std::size_t, 2> const ends = {0, parameters.stages - 1};
@@ -132,8 +133,9 @@ class parameter_store final : public parameter_service {
     return sum;
   }
 
-  /// One optimizer step of every parameter, in the layout of its state. `facts.decays` is filled in here. `scratch` has
-  /// room for `stage_parameters::scratch` elements.
+  /// One optimizer step of every parameter, in the layout of its state: where it rests, if this rank's part stands
+  /// there in one piece. Those parts are gathered in one call at the end. `facts.decays` is filled in here. `scratch`
+  /// has room for `stage_parameters::scratch` elements.
   void update(typename Optimizer::options const& options, update_facts facts, T* scratch) {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n) {
       auto const& e = parameters_->entry[n];
@@ -144,8 +146,11 @@ class parameter_store final : public parameter_service {
                                             e.state_size);
         continue;
       }
-      for (std::size_t copy = 0; copy < e.copies; ++copy) update_copy(n, copy, options, facts, scratch);
+      for (std::size_t copy = 0; copy < e.copies; ++copy)
+        e.updates_in_place(comm_->mesh_of_ranks()) ? update_in_place(n, copy, options, facts)
+                                                   : update_copy(n, copy, options, facts, scratch);
     }
+    returning_.run();
   }
 
  private:
@@ -159,6 +164,16 @@ class parameter_store final : public parameter_service {
         for (std::size_t k = use; k < use + unit.uses; ++k) f(k, entry_of_use(k));
   }
 
+  void update_in_place(std::size_t n, std::size_t copy, typename Optimizer::options const& options,
+                       update_facts const& facts) {
+    auto const& e = parameters_->entry[n];
+    std::size_t const part = e.to_state.to_size;
+    T* const rest = value_.data() + e.offset + copy * e.gather.from_size;
+    T* const w = rest + comm_->along(e.to_state.step[0].axis).rank() * part;
+    Optimizer::template update<Backend>(options, facts, w, static_cast<T const*>(reduced(n) + copy * part),
+                                        state_of_copy(n, copy), part);
+    returning_.add(e.from_state, w, rest, nullptr);
+  }
   void update_copy(std::size_t n, std::size_t copy, typename Optimizer::options const& options,
                    update_facts const& facts, T* scratch) {
     auto const& e = parameters_->entry[n];
@@ -174,10 +189,20 @@ class parameter_store final : public parameter_service {
       redistribute(*comm_, e.gradient_to_state, g, scratch + part, scratch + 2 * part);
       g = scratch + part;
     }
-    auto s = state(n);
-    for (auto& slot_pointer : s) slot_pointer += copy * e.to_state.to_size;
-    Optimizer::template update<Backend>(options, facts, w, g, s, e.to_state.to_size);
+    Optimizer::template update<Backend>(options, facts, w, g, state_of_copy(n, copy), e.to_state.to_size);
     if (!e.from_state.empty()) redistribute(*comm_, e.from_state, static_cast<T const*>(w), rest, scratch + 2 * part);
+  }
+
+  [[nodiscard]] std::array<T*, slots> state_of_copy(std::size_t n, std::size_t copy) const {
+    auto s = state(n);
+    for (auto& slot_pointer : s) slot_pointer += copy * parameters_->entry[n].to_state.to_size;
+    return s;
+  }
+  [[nodiscard]] std::size_t copies_updated_in_place() const {
+    std::size_t copies = 0;
+    for (parameter_entry const& e : parameters_->entry)
+      if (e.updates_in_place(comm_->mesh_of_ranks())) copies += e.copies;
+    return copies;
   }
 
   void initialise(std::uint64_t seed) {
@@ -226,6 +251,7 @@ class parameter_store final : public parameter_service {
   std::vector<T*> value_pointer_;
   std::vector<T*> gradient_pointer_;
   gatherer gatherer_;
+  redistributions_in_flight<Communicator, T> returning_;  ///< updated parameters, to their rest layout
   gradient_reducer<Communicator, T> reducer_;
   bool reduces_now_ = false;
   std::optional<Communicator> ends_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <heddle/comm/threads.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <heddle/tensor/traffic.hpp>
@@ -132,8 +133,51 @@ inline double pairing(mesh_value const& mesh, layout const& l, coordinates const
 /// What went wrong, counted over all ranks and pairs.
 struct findings {
   std::atomic<std::size_t> pairs{0}, wrong_values{0}, wrong_traffic{0}, not_restored{0}, not_dual{0},
-      not_dual_of_copies{0};
+      not_dual_of_copies{0}, not_alike_together{0};
 };
+
+/// The paths from layout `a` to all others at once: beside other work where `beside`. What arrives, and what is sent,
+/// is what it is one by one.
+template <class Case, class Rank>
+void execute_together(Rank& rank, layout const& a, bool beside, findings& found) {
+  constexpr mesh_value const& mesh = Case::mesh;
+  dimension_list const& dims = Case::dims;
+  std::vector<double> const in = part_of_tensor(mesh, dims, a, a, rank.at());
+  std::vector<redistribution> paths;
+  std::vector<std::vector<double>> expected, out, scratch;
+  for (std::size_t j = 0; j < Case::layouts.count; ++j) {
+    redistribution const path = find_redistribution(mesh, dims, a, Case::layouts.at[j]);
+    if (!path.exists || path.empty()) continue;
+    paths.push_back(path);
+    expected.push_back(redistributed(rank, path, in));
+    out.emplace_back(path.to_size, -1e9);
+    scratch.emplace_back(redistribution_scratch(mesh, path) + 1, 1e9);
+  }
+  traffic_table sent{};
+  std::array<comm::communication_counters, max_axes> before{};
+  for (std::size_t x = 0; x < mesh.axes; ++x) before[x] = rank.along(x).counters();
+  redistributions_in_flight<comm::thread_communicator, double> all(rank, paths.size());
+  for (std::size_t k = 0; k < paths.size(); ++k) {
+    count_redistribution<double>(sent, mesh, rank.at(), paths[k]);
+    all.add(paths[k], in.data(), out[k].data(), scratch[k].data());
+  }
+  if (beside) {
+    all.begin();
+    all.finish();
+  } else {
+    all.run();
+  }
+  all.finish();  // of nothing
+  for (std::size_t k = 0; k < paths.size(); ++k)
+    if (scratch[k].back() != 1e9 || std::memcmp(out[k].data(), expected[k].data(), out[k].size() * sizeof(double)) != 0)
+      ++found.not_alike_together;
+  for (std::size_t x = 0; x < mesh.axes; ++x) {
+    comm::communication_counters const here = rank.along(x).counters() - before[x];
+    for (std::size_t op = 0; op < comm::operation_count; ++op)
+      if (here.of[op].calls != sent.at[x][op].calls || here.of[op].bytes_sent != sent.at[x][op].bytes)
+        ++found.not_alike_together;
+  }
+}
 
 /// Every path between all pairs of layouts, on one set of thread ranks.
 template <class Mesh, class Case>
@@ -149,6 +193,7 @@ void execute_all_pairs(findings& found) {
     };
     for (std::size_t i = 0; i < Case::layouts.count; ++i) {
       layout const& a = Case::layouts.at[i];
+      execute_together<Case>(rank, a, i % 2 == 0, found);
       std::vector<double> const in = part_of_tensor(mesh, dims, a, a, at);
       for (std::size_t j = 0; j < Case::layouts.count; ++j) {
         layout const& b = Case::layouts.at[j];
@@ -209,6 +254,7 @@ void check_executed() {
   CHECK(found.not_restored == 0);
   CHECK(found.not_dual == 0);
   CHECK(found.not_dual_of_copies == 0);
+  CHECK(found.not_alike_together == 0);
 }
 
 }  // namespace heddle::laws

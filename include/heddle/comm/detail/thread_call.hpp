@@ -14,6 +14,13 @@ namespace heddle::comm::detail {
 
 class thread_group;
 
+/// One of the all-gathers that a call makes together.
+struct call_part {
+  void const* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;  // of `out`
+};
+
 /// One collective call of one rank, without its type: what is compared between the ranks, and where the data is.
 struct collective_call {
   operation op = operation::barrier;
@@ -26,6 +33,9 @@ struct collective_call {
   void* out = nullptr;
   std::size_t const* send_counts = nullptr;  // of an unequal all-to-all
   std::size_t const* receive_counts = nullptr;
+  void const* list = nullptr;  // of all-gathers that are made together, which part_of reads
+  std::size_t list_size = 0;
+  call_part (*part_of)(void const* list, std::size_t i) = nullptr;
   reduce_function reduce = nullptr;
   std::size_t color = 0;  // of a split
   std::size_t key = 0;
@@ -35,6 +45,10 @@ struct collective_call {
 
   [[nodiscard]] bool reduces() const { return op == operation::all_reduce || op == operation::reduce_scatter; }
   [[nodiscard]] bool unequal() const { return send_counts != nullptr; }
+  [[nodiscard]] std::size_t parts() const { return part_of != nullptr ? list_size : 1; }
+  [[nodiscard]] call_part part(std::size_t i) const {
+    return part_of != nullptr ? part_of(list, i) : call_part{in, out, count};
+  }
 };
 
 [[nodiscard]] inline std::string in_quotes(std::string_view name) { return '"' + std::string(name) + '"'; }
@@ -49,6 +63,11 @@ struct collective_call {
   if (call.op == operation::barrier) return text;
   if (call.op == operation::split) return text + " named " + in_quotes(call.label);
   if (call.unequal()) return text + " with unequal counts of " + name_of(call.kind);
+  if (call.part_of != nullptr) {
+    for (std::size_t i = 0; i < call.parts(); ++i)
+      text += (i == 0 ? " of " : " and ") + std::to_string(call.part(i).count);
+    return text + " " + name_of(call.kind) + " together";
+  }
   text += " of " + amount(call.count, call.kind);
   if (call.reduces()) text += std::string(" (") + name_of(call.how) + ')';
   if (call.op == operation::broadcast) text += " from root " + std::to_string(call.root);
@@ -57,8 +76,13 @@ struct collective_call {
 
 /// Whether two ranks made the same call.
 [[nodiscard]] inline bool same_call(collective_call const& a, collective_call const& b) {
-  return a.op == b.op && a.kind == b.kind && a.how == b.how && a.count == b.count && a.root == b.root &&
-         a.unequal() == b.unequal() && a.label == b.label;
+  if (!(a.op == b.op && a.kind == b.kind && a.how == b.how && a.count == b.count && a.root == b.root &&
+        a.unequal() == b.unequal() && a.label == b.label && (a.part_of == nullptr) == (b.part_of == nullptr) &&
+        a.parts() == b.parts()))
+    return false;
+  for (std::size_t i = 0; i < a.parts(); ++i)
+    if (a.part(i).count != b.part(i).count) return false;
+  return true;
 }
 
 }  // namespace heddle::comm::detail

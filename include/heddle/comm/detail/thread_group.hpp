@@ -63,8 +63,8 @@ class thread_group {
   [[nodiscard]] std::shared_ptr<thread_group> subset(std::size_t m, std::vector<std::size_t> const& list,
                                                      std::string const& label);
 
-  void count_call(std::size_t m, operation op) {
-    members_[m].counters[static_cast<std::size_t>(op)].calls.fetch_add(1, std::memory_order_relaxed);
+  void count_call(std::size_t m, operation op, std::size_t calls = 1) {
+    members_[m].counters[static_cast<std::size_t>(op)].calls.fetch_add(calls, std::memory_order_relaxed);
   }
   [[nodiscard]] communication_counters counters(std::size_t m) const;
 
@@ -128,7 +128,7 @@ class thread_group {
   void run_first(std::size_t m, std::uint64_t* tally);
   void run_second(std::size_t m, std::uint64_t* tally);
   void copy_block(std::size_t m, std::size_t source, std::size_t from, std::size_t to, std::size_t count,
-                  std::uint64_t* tally);
+                  std::uint64_t* tally, std::size_t part = 0);
   void count_sent(std::size_t m, operation op, std::size_t elements, std::size_t element_size);
   void make_split();
 

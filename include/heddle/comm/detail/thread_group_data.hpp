@@ -19,16 +19,16 @@ inline void thread_group::count_sent(std::size_t m, operation op, std::size_t el
 }
 
 /// Copies `count` elements of `source`, which are at `from` in what it gives, to `to` in the result of `m`. With a
-/// tally the caller adds the counts itself, in one go.
+/// tally the caller adds the counts itself, in one go. `part` is which of the all-gathers that the call makes.
 inline void thread_group::copy_block(std::size_t m, std::size_t source, std::size_t from, std::size_t to,
-                                     std::size_t count, std::uint64_t* tally) {
+                                     std::size_t count, std::uint64_t* tally, std::size_t part) {
   if (count == 0) return;
   collective_call const& mine = members_[m].call;
   collective_call const& other = members_[source].call;
   // the second half of an all-reduce gives what the first half left in the result
-  void const* const given = other.op == operation::all_reduce ? other.out : other.in;
+  void const* const given = other.op == operation::all_reduce ? other.out : other.part(part).in;
   char const* const begin = static_cast<char const*>(given) + from * mine.element_size;
-  char* const end = static_cast<char*>(mine.out) + to * mine.element_size;
+  char* const end = static_cast<char*>(mine.part(part).out) + to * mine.element_size;
   if (begin != end) std::memcpy(end, begin, count * mine.element_size);
   if (source == m) return;
   if (tally != nullptr) {
@@ -61,9 +61,12 @@ inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
       return;
     }
     case operation::all_gather:
-      for (std::size_t step = 0; step < n; ++step) {  // start at the own chunk, so that not all read the same one
-        std::size_t const q = (m + step) % n;
-        copy_block(m, q, 0, chunk_begin(mine.count, n, q), chunk_count(mine.count, n, q), tally);
+      for (std::size_t part = 0; part < mine.parts(); ++part) {
+        std::size_t const all = mine.part(part).count;
+        for (std::size_t step = 0; step < n; ++step) {  // start at the own chunk, so that not all read the same one
+          std::size_t const q = (m + step) % n;
+          copy_block(m, q, 0, chunk_begin(all, n, q), chunk_count(all, n, q), tally, part);
+        }
       }
       return;
     case operation::all_to_all: {

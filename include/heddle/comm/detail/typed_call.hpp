@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Calls of one element type, as the values that thread groups compare and execute.
+#include <cstddef>
+#include <span>
+
+#include <heddle/comm/detail/reduce_block.hpp>
+#include <heddle/comm/detail/thread_call.hpp>
+#include <heddle/comm/element.hpp>
+#include <heddle/comm/gather_part.hpp>
+
+namespace heddle::comm::detail {
+
+template <class T>
+void require_element() {
+  static_assert(Element<T>,
+                "thread_communicator: the element type must be trivially copyable and known to element_traits; "
+                "specialise heddle::comm::element_traits for it");
+}
+
+template <class T>
+collective_call plain_call(operation op, std::size_t count, void const* in, void* out) {
+  require_element<T>();
+  collective_call call;
+  call.op = op;
+  call.kind = element_kind_of<T>;
+  call.element_size = sizeof(T);
+  call.count = count;
+  call.in = in;
+  call.out = out;
+  return call;
+}
+
+template <class T>
+collective_call reduce_call(operation op, std::size_t count, reduction how, void const* in, void* out) {
+  static_assert(ReducibleElement<T>,
+                "thread_communicator: the element type of a reduction must be known to element_traits with an "
+                "accumulator; specialise heddle::comm::element_traits for it");
+  collective_call call = plain_call<T>(op, count, in, out);
+  call.how = how;
+  call.reduce = reduce_function_for<T>(how);
+  return call;
+}
+
+/// All-gathers to `count` elements in all.
+template <class T>
+collective_call gather_call(std::span<gather_part<T> const> parts, std::size_t count) {
+  collective_call call = plain_call<T>(operation::all_gather, count, nullptr, nullptr);
+  call.list = parts.data();
+  call.list_size = parts.size();
+  call.part_of = [](void const* list, std::size_t i) {
+    gather_part<T> const& one = static_cast<gather_part<T> const*>(list)[i];
+    return call_part{one.in.data(), one.out.data(), one.out.size()};
+  };
+  return call;
+}
+
+}  // namespace heddle::comm::detail
