@@ -136,7 +136,7 @@ TEST_CASE("delays change no result, in any operation, in groups made from it") {
         std::vector<int> pair(2), quad(4);
         std::array<gather_part<int>, 2> const parts{
             {{std::span<int const>(in).first(1), pair}, {std::span<int const>(in).last(2), quad}}};
-        auto together = col.all_gather_async(std::span<gather_part<int> const>(parts));
+        auto together = col.all_gather_async(gather_parts(parts));
         std::array<int, 1> out{r}, got{-1};
         std::size_t const peer = 1 - row.rank();
         auto four = row.send_async(std::span<int>(out), peer);
@@ -147,7 +147,7 @@ TEST_CASE("delays change no result, in any operation, in groups made from it") {
         four.wait();
         three.wait();
         together.wait();
-        col.all_gather(std::span<gather_part<int> const>(parts));
+        col.all_gather(gather_parts(parts));
         if (pair != std::vector<int>{r % 2, r % 2 + 2} || quad != all) ++wrong;
         two.wait();
         one.wait();
@@ -206,7 +206,7 @@ TEST_CASE("the recorder lists the calls of its rank, in groups made from it too"
     pair.all_reduce(std::span(data), reduction::max);
     record.all_gather_async(std::span<float const>(half), std::span(data)).wait();
     std::array<gather_part<float>, 1> const parts{{{half, data}}};
-    record.all_gather(std::span<gather_part<float> const>(parts));
+    record.all_gather(gather_parts(parts));
     pair.broadcast(std::span(half), 1);
     if (pair.rank() == 0) pair.send(std::span(half), 1);
     if (pair.rank() == 1) pair.receive(std::span(half), 0);

@@ -57,8 +57,8 @@ TEST_CASE("the steady state allocates nothing") {
                   group.all_reduce(std::span<float>(large[world.rank()]));
                   group.reduce_scatter(x, p);
                   group.all_gather(p, y);
-                  group.all_gather(std::span<gather_part<float> const>(parts));
-                  group.all_gather_async(std::span<gather_part<float> const>(parts)).wait();
+                  group.all_gather(gather_parts(parts));
+                  group.all_gather_async(gather_parts(parts)).wait();
                   group.all_to_all(x, y);
                   group.all_to_all(x, lengths, y, lengths);
                   group.broadcast(x, 1);

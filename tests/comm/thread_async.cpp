@@ -37,7 +37,7 @@ TEST_CASE("asynchronous collectives give what the blocking ones give, also out o
         std::vector<int> first(count, -1), second(2 * count, -1);
         std::vector<int> const part_2(chunk_count(2 * count, n, world.rank()), r);
         std::array<gather_part<int>, 2> const parts{{{part, first}, {part_2, second}}};
-        thread_handle five = world.all_gather_async(std::span<gather_part<int> const>(parts));
+        thread_handle five = world.all_gather_async(gather_parts(parts));
         // a blocking call on the same group comes after them by itself
         std::vector<int> c(count, 1);
         world.all_reduce(std::span(c));

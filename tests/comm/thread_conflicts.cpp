@@ -90,11 +90,11 @@ TEST_CASE("unlike counts are named on both ranks (NC-1)") {
   std::array<float, 4> more{};
   std::array<gather_part<float>, 2> const parts{{{s3, s6}, {s4.first(1), std::span(more).first(2)}}};
   std::array<gather_part<float>, 2> const others{{{s3.first(2), s6.first(4)}, {s4.first(2), more}}};
-  std::span<gather_part<float> const> const two(parts), two_others(others);
+  std::array<gather_part<float>, 1> const alone{parts[0]};
+  gather_parts const two(parts), two_others(others), one(alone);
   check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(two_others); },
                  {"rank 0 calls all_gather of 6 and 2 float32 together", "rank 1 calls all_gather of 4 and 4 float32"});
-  check_mismatch([&](auto& w) { w.all_gather_async(two).wait(); },
-                 [&](auto& w) { w.all_gather_async(two.first(1)).wait(); },
+  check_mismatch([&](auto& w) { w.all_gather_async(two).wait(); }, [&](auto& w) { w.all_gather_async(one).wait(); },
                  {"all_gather of 6 and 2 float32 together", "all_gather of 6 float32 together"});
   check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(s4, s8); },
                  {"all_gather of 6 and 2 float32 together", "all_gather of 8 float32 ("});

@@ -47,7 +47,7 @@ TEST_CASE("counted copies equal the traffic functions") {
         std::vector<float> other(3 * count), other_part(chunk_count(3 * count, ranks, r));
         std::array<gather_part<float>, 2> const parts{{{part, whole}, {other_part, other}}};
         communication_counters const before = world.counters();
-        world.all_gather(std::span<gather_part<float> const>(parts));
+        world.all_gather(gather_parts(parts));
         std::size_t const sent = all_gather_sent(count, ranks, r) + all_gather_sent(3 * count, ranks, r);
         if ((world.counters() - before)[operation::all_gather] != operation_counter{2, sent, 4 * sent}) ++wrong;
         std::vector<double> from(count * ranks), to(count * ranks);

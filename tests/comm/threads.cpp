@@ -93,9 +93,9 @@ void reductions_and_gathers(std::size_t ranks) {
       std::span<T> const place = std::span(second).subspan(chunk_begin(count, ranks, r), mine.size());
       std::copy(mine.begin(), mine.end(), place.begin());
       std::array<gather_part<T>, 4> const parts{{{mine, first}, {place, second}, {mine_2, third}, {}}};
-      world.all_gather(std::span<gather_part<T> const>(parts));
+      world.all_gather(gather_parts(parts));
       if (first != whole || second != whole || third != whole_2) ++wrong;
-      world.all_gather(std::span<gather_part<T> const>());
+      world.all_gather(gather_parts<T>());
 
       for (std::size_t root = 0; root < ranks; ++root) {
         std::vector<T> data = values<T>(r, count);

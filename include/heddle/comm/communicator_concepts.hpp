@@ -29,7 +29,7 @@ concept CommunicationHandle = std::movable<H> && std::default_initializable<H> &
 template <class C>
 concept Communicator = std::movable<C> && CommunicationHandle<typename C::handle> &&
     requires(C& group, C const& same, std::span<float> out, std::span<float const> in, std::size_t rank, reduction how,
-             std::span<std::size_t const> list, std::span<gather_part<float> const> parts, std::string_view label) {
+             std::span<std::size_t const> list, gather_parts<float> parts, std::string_view label) {
   { same.rank() } -> std::convertible_to<std::size_t>;
   { same.size() } -> std::convertible_to<std::size_t>;
   { same.name() } -> std::convertible_to<std::string_view>;

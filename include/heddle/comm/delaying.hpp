@@ -74,11 +74,11 @@ class delaying {
     return later([in, out](C& inner) { return inner.all_gather_async(in, out); });
   }
   template <class T>
-  void all_gather(std::span<gather_part<T> const> parts) {
+  void all_gather(gather_parts<T> parts) {
     late().all_gather(parts);
   }
   template <class T>
-  [[nodiscard]] handle all_gather_async(std::span<gather_part<T> const> parts) {
+  [[nodiscard]] handle all_gather_async(gather_parts<T> parts) {
     return later([parts](C& inner) { return inner.all_gather_async(parts); });
   }
   template <class T>

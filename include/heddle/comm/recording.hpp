@@ -84,12 +84,12 @@ class recording {
   }
   /// Recorded part by part.
   template <class T>
-  void all_gather(std::span<gather_part<T> const> parts) {
+  void all_gather(gather_parts<T> parts) {
     for (gather_part<T> const& one : parts) note<T>(operation::all_gather, one.out.size());
     inner_.all_gather(parts);
   }
   template <class T>
-  [[nodiscard]] handle all_gather_async(std::span<gather_part<T> const> parts) {
+  [[nodiscard]] handle all_gather_async(gather_parts<T> parts) {
     for (gather_part<T> const& one : parts) note<T>(operation::all_gather, one.out.size(), 0, true);
     return inner_.all_gather_async(parts);
   }

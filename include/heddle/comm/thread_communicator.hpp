@@ -86,12 +86,12 @@ class thread_communicator {
   /// sizes in the same order; buffers of different parts are apart. The list, like the data, must stay as it is until
   /// the call has ended.
   template <class T>
-  void all_gather(std::span<gather_part<T> const> parts) {
+  void all_gather(gather_parts<T> parts) {
     begin(operation::all_gather, parts.size());
     run(all_gather_call<T>(parts));
   }
   template <class T>
-  [[nodiscard]] handle all_gather_async(std::span<gather_part<T> const> parts) {
+  [[nodiscard]] handle all_gather_async(gather_parts<T> parts) {
     begin(operation::all_gather, parts.size());
     return start(all_gather_call<T>(parts));
   }
@@ -329,7 +329,7 @@ class thread_communicator {
   }
 
   template <class T>
-  detail::collective_call all_gather_call(std::span<gather_part<T> const> parts) {
+  detail::collective_call all_gather_call(gather_parts<T> parts) {
     std::size_t all = 0;
     for (gather_part<T> const& one : parts) {
       static_cast<void>(all_gather_call<T>(one.in, one.out));  // for its checks

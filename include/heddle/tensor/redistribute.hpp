@@ -251,8 +251,8 @@ class redistributions_in_flight {
         m.handle = detail::begin_step<How>(*m.path, s, group, from, to(m, i), where(m).packed());
     }
     for (std::size_t a = 0; a != comm_->mesh_of_ranks().axes; ++a) {
-      std::span<comm::gather_part<T> const> const parts(gathered_[a].parts);
-      if (parts.empty()) continue;
+      comm::gather_parts<T> const parts(gathered_[a].parts);
+      if (parts.size() == 0) continue;
       if constexpr (How == detail::progress::asynchronous)
         gathered_[a].handle = comm_->along(a).all_gather_async(parts);
       else

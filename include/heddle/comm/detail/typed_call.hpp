@@ -44,7 +44,7 @@ collective_call reduce_call(operation op, std::size_t count, reduction how, void
 
 /// All-gathers to `count` elements in all.
 template <class T>
-collective_call gather_call(std::span<gather_part<T> const> parts, std::size_t count) {
+collective_call gather_call(gather_parts<T> parts, std::size_t count) {
   collective_call call = plain_call<T>(operation::all_gather, count, nullptr, nullptr);
   call.list = parts.data();
   call.list_size = parts.size();
