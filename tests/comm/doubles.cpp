@@ -147,6 +147,9 @@ TEST_CASE("delays change no result, in any operation, in groups made from it") {
         four.wait();
         three.wait();
         together.wait();
+        if (pair != std::vector<int>{r % 2, r % 2 + 2} || quad != all) ++wrong;
+        std::fill(pair.begin(), pair.end(), -1);
+        std::fill(quad.begin(), quad.end(), -1);
         col.all_gather(gather_parts(parts));
         if (pair != std::vector<int>{r % 2, r % 2 + 2} || quad != all) ++wrong;
         two.wait();
@@ -205,7 +208,9 @@ TEST_CASE("the recorder lists the calls of its rank, in groups made from it too"
     std::vector<float> data(4, 1.0f), half(2);
     pair.all_reduce(std::span(data), reduction::max);
     record.all_gather_async(std::span<float const>(half), std::span(data)).wait();
-    std::array<gather_part<float>, 1> const parts{{{half, data}}};
+    std::vector<float> more(1);
+    std::array<gather_part<float>, 2> const parts{
+        {{half, data}, {std::span<float const>(half).first(record.rank() == 0), more}}};
     record.all_gather(gather_parts(parts));
     pair.broadcast(std::span(half), 1);
     if (pair.rank() == 0) pair.send(std::span(half), 1);
@@ -222,6 +227,7 @@ TEST_CASE("the recorder lists the calls of its rank, in groups made from it too"
                                       {operation::all_reduce, 4, element_kind::float32, "pair", 0, false},
                                       {operation::all_gather, 4, element_kind::float32, "world", 0, true},
                                       {operation::all_gather, 4, element_kind::float32, "world", 0, false},
+                                      {operation::all_gather, 1, element_kind::float32, "world", 0, false, true},
                                       {operation::broadcast, 2, element_kind::float32, "pair", 1, false},
                                       {last, 2, element_kind::float32, "pair", peer, false},
                                       {operation::barrier, 0, element_kind::byte, "world", 0, false}};

@@ -93,11 +93,15 @@ TEST_CASE("unlike counts are named on both ranks (NC-1)") {
   std::array<gather_part<float>, 1> const alone{parts[0]};
   gather_parts const two(parts), two_others(others), one(alone);
   check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(two_others); },
-                 {"rank 0 calls all_gather of 6 and 2 float32 together", "rank 1 calls all_gather of 4 and 4 float32"});
+                 {"rank 0 calls all_gather of 8 float32 in 2 parts", "rank 1 calls all_gather of 8 float32 in 2 parts",
+                  "the first that differ are their parts 0, of 6 and of 4"});
   check_mismatch([&](auto& w) { w.all_gather_async(two).wait(); }, [&](auto& w) { w.all_gather_async(one).wait(); },
-                 {"all_gather of 6 and 2 float32 together", "all_gather of 6 float32 together"});
+                 {"all_gather of 8 float32 in 2 parts", "all_gather of 6 float32 in 1 parts"});
+  std::array<gather_part<float>, 3> const longer{parts[0], parts[1], {}};
+  check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(gather_parts(longer)); },
+                 {"all_gather of 8 float32 in 2 parts", "all_gather of 8 float32 in 3 parts"});
   check_mismatch([&](auto& w) { w.all_gather(two); }, [&](auto& w) { w.all_gather(s4, s8); },
-                 {"all_gather of 6 and 2 float32 together", "all_gather of 8 float32 ("});
+                 {"all_gather of 8 float32 in 2 parts", "all_gather of 8 float32 ("});
   check_mismatch([&](auto& w) { w.broadcast(s8, 0); }, [&](auto& w) { w.broadcast(s6, 0); },
                  {"broadcast of 8 float32", "broadcast of 6 float32"});
   std::array<float, 8> to8{};

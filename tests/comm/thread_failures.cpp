@@ -325,7 +325,17 @@ TEST_CASE("the same arguments are required of all ranks, of each rank's own too"
   refused([&](auto& w) { w.all_gather(x.first(7), y); }, {"all_gather", "in has 7", "has 6"});
   refused([&](auto& w) { w.all_gather(x.first(6), x); }, {"all_gather", "overlap"});
   std::array<gather_part<float>, 2> const overlapping{{{y.first(3), x.first(6)}, {x.subspan(6, 3), x.subspan(6, 6)}}};
-  refused([&](auto& w) { w.all_gather(gather_parts(overlapping)); }, {"all_gather", "overlap"});
+  refused([&](auto& w) { w.all_gather(gather_parts(overlapping)); }, {"part 1 of 2: in and out overlap"});
+  // Each part is right by itself.
+  std::array<float, 6> c{};
+  std::span<float> const z(c);
+  for (std::array<gather_part<float>, 2> const& both :
+       {std::array<gather_part<float>, 2>{{{y.first(3), x.first(6)}, {z.first(3), x.first(6)}}},
+        {{{y.first(3), x.first(6)}, {x.first(3), z}}},
+        {{{x.first(3), z}, {y.first(3), x.first(6)}}}})
+    refused([&](auto& w) { w.all_gather(gather_parts(both)); }, {"parts 0 and 1 of 2 overlap"});
+  std::array<gather_part<float>, 2> const uneven{{{y.first(3), x.first(6)}, {y.first(2), z}}};
+  refused([&](auto& w) { w.all_gather(gather_parts(uneven)); }, {"part 1 of 2: in has 2", "has 3"});
   refused([&](auto& w) { w.reduce_scatter(x, x.first(6)); }, {"reduce_scatter", "overlap"});
   refused([&](auto& w) { w.all_to_all(x.first(3), y.first(3)); }, {"all_to_all", "in has 3", "multiple of 2"});
   refused([&](auto& w) { w.all_to_all(x, x); }, {"all_to_all", "overlap"});

@@ -23,6 +23,7 @@ struct recorded_call {
   std::string group{};
   std::size_t peer = 0;
   bool asynchronous = false;
+  bool joins = false;  ///< the one before it, as a part of the same call
 
   [[nodiscard]] friend bool operator==(recorded_call const&, recorded_call const&) = default;
 };
@@ -85,12 +86,12 @@ class recording {
   /// Recorded part by part.
   template <class T>
   void all_gather(gather_parts<T> parts) {
-    for (gather_part<T> const& one : parts) note<T>(operation::all_gather, one.out.size());
+    note(parts, false);
     inner_.all_gather(parts);
   }
   template <class T>
   [[nodiscard]] handle all_gather_async(gather_parts<T> parts) {
-    for (gather_part<T> const& one : parts) note<T>(operation::all_gather, one.out.size(), 0, true);
+    note(parts, true);
     return inner_.all_gather_async(parts);
   }
   template <class T>
@@ -169,9 +170,14 @@ class recording {
   recording(C inner, std::shared_ptr<list> calls) : inner_(std::move(inner)), list_(std::move(calls)) {}
 
   template <class T>
-  void note(operation op, std::size_t count, std::size_t peer = 0, bool asynchronous = false) {
+  void note(operation op, std::size_t count, std::size_t peer = 0, bool asynchronous = false, bool joins = false) {
     std::lock_guard lock(list_->mutex);
-    list_->calls.push_back({op, count, element_kind_of<T>, std::string(inner_.name()), peer, asynchronous});
+    list_->calls.push_back({op, count, element_kind_of<T>, std::string(inner_.name()), peer, asynchronous, joins});
+  }
+  template <class T>
+  void note(gather_parts<T> parts, bool asynchronous) {
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      note<T>(operation::all_gather, parts.data()[i].out.size(), 0, asynchronous, i != 0);
   }
 
   C inner_;

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -320,22 +319,37 @@ class thread_communicator {
   }
   template <class T>
   detail::collective_call all_gather_call(std::span<T const> in, std::span<T> out) {
-    std::size_t const chunk = chunk_count(out.size(), size(), member_);
-    if (in.size() != chunk) reject(operation::all_gather, chunk_text("in", in.size(), chunk, "out", out.size()));
-    detail::collective_call const call =
-        detail::plain_call<T>(operation::all_gather, out.size(), in.data(), out.data());
-    if (in.data() != out.data() + chunk_begin(out.size(), size(), member_)) require_apart(call, chunk, out.size());
-    return call;
+    require_gather(in, out, 0, 1);
+    return detail::plain_call<T>(operation::all_gather, out.size(), in.data(), out.data());
   }
-
   template <class T>
   detail::collective_call all_gather_call(gather_parts<T> parts) {
     std::size_t all = 0;
-    for (gather_part<T> const& one : parts) {
-      static_cast<void>(all_gather_call<T>(one.in, one.out));  // for its checks
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      gather_part<T> const& one = parts.data()[i];
+      require_gather(one.in, one.out, i, parts.size());
       all += one.out.size();
+      for (std::size_t j = 0; j < i; ++j) {
+        gather_part<T> const& other = parts.data()[j];
+        if (detail::overlap(one.out, other.out) || detail::overlap(one.out, other.in) ||
+            detail::overlap(one.in, other.out))
+          reject(operation::all_gather, "parts " + std::to_string(j) + " and " + std::to_string(i) + " of " +
+                                            std::to_string(parts.size()) + " overlap; pass buffers that are apart");
+      }
     }
     return detail::gather_call<T>(parts, all);
+  }
+  /// Of one all-gather, that of number `part` among `parts`.
+  template <class T>
+  void require_gather(std::span<T const> in, std::span<T> out, std::size_t part, std::size_t parts) const {
+    auto const which = [&] {
+      return parts == 1 ? std::string() : "part " + std::to_string(part) + " of " + std::to_string(parts) + ": ";
+    };
+    std::size_t const chunk = chunk_count(out.size(), size(), member_);
+    if (in.size() != chunk)
+      reject(operation::all_gather, which() + chunk_text("in", in.size(), chunk, "out", out.size()));
+    if (in.data() != out.data() + chunk_begin(out.size(), size(), member_) && detail::overlap(in, out))
+      reject(operation::all_gather, which() + "in and out overlap; pass buffers that are apart");
   }
 
   [[nodiscard]] std::string chunk_text(char const* part, std::size_t has, std::size_t chunk, char const* whole,
@@ -363,13 +377,8 @@ class thread_communicator {
   }
 
   void require_apart(detail::collective_call const& call, std::size_t in_count, std::size_t out_count) const {
-    char const* const in = static_cast<char const*>(call.in);
-    char const* const out = static_cast<char const*>(call.out);
-    std::less<char const*> const before;
-    if (in_count == 0 || out_count == 0 || !before(in, out + out_count * call.element_size) ||
-        !before(out, in + in_count * call.element_size))
-      return;
-    reject(call.op, "in and out overlap; pass buffers that are apart");
+    if (detail::overlap(call.in, in_count * call.element_size, call.out, out_count * call.element_size))
+      reject(call.op, "in and out overlap; pass buffers that are apart");
   }
 
   [[noreturn]] void reject(operation op, std::string const& text) const {

@@ -189,6 +189,9 @@ class redistributions_in_flight {
     for (std::size_t a = 0; a != comm.mesh_of_ranks().axes; ++a) gathered_[a].parts.reserve(most);
   }
 
+  redistributions_in_flight(redistributions_in_flight const&) = delete;
+  redistributions_in_flight& operator=(redistributions_in_flight const&) = delete;
+
   /// One that `begin` begins. `path` is not empty, and outlives the operation.
   void add(redistribution const& path, T const* in, T* out, T* scratch) {
     moving_.push_back({&path, in, out, scratch, {}});

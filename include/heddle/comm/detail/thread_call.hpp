@@ -63,15 +63,21 @@ struct collective_call {
   if (call.op == operation::barrier) return text;
   if (call.op == operation::split) return text + " named " + in_quotes(call.label);
   if (call.unequal()) return text + " with unequal counts of " + name_of(call.kind);
-  if (call.part_of != nullptr) {
-    for (std::size_t i = 0; i < call.parts(); ++i)
-      text += (i == 0 ? " of " : " and ") + std::to_string(call.part(i).count);
-    return text + " " + name_of(call.kind) + " together";
-  }
+  if (call.part_of != nullptr)
+    return text + " of " + amount(call.count, call.kind) + " in " + std::to_string(call.parts()) + " parts";
   text += " of " + amount(call.count, call.kind);
   if (call.reduces()) text += std::string(" (") + name_of(call.how) + ')';
   if (call.op == operation::broadcast) text += " from root " + std::to_string(call.root);
   return text;
+}
+
+/// The first of two calls' parts that differ, as text; empty where none does.
+[[nodiscard]] inline std::string unlike_parts(collective_call const& a, collective_call const& b) {
+  for (std::size_t i = 0; a.part_of != nullptr && b.part_of != nullptr && i < a.parts() && i < b.parts(); ++i)
+    if (a.part(i).count != b.part(i).count)
+      return "; the first that differ are their parts " + std::to_string(i) + ", of " +
+             std::to_string(a.part(i).count) + " and of " + std::to_string(b.part(i).count);
+  return {};
 }
 
 /// Whether two ranks made the same call.

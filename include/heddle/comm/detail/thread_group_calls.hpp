@@ -99,8 +99,9 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
   } else if (!same_call(members_[first_].call, call)) {
     member const& first = members_[first_];
     refuse(failure_kind::mismatch,
-           "communicator " + in_quotes(name_) + ": ranks make calls that do not belong together: " +
-               who_calls(first_, first.number, first.call) + "; " + who_calls(m, me.number + 1, call) +
+           "communicator " + in_quotes(name_) +
+               ": ranks make calls that do not belong together: " + who_calls(first_, first.number, first.call) + "; " +
+               who_calls(m, me.number + 1, call) + unlike_parts(first.call, call) +
                "; make the same calls in the same order, with the same counts and types, on every rank");
   }
   me.call = call;

@@ -2,6 +2,7 @@
 #pragma once
 // Calls of one element type, as the values that thread groups compare and execute.
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include <heddle/comm/detail/reduce_block.hpp>
@@ -16,6 +17,17 @@ void require_element() {
   static_assert(Element<T>,
                 "thread_communicator: the element type must be trivially copyable and known to element_traits; "
                 "specialise heddle::comm::element_traits for it");
+}
+
+/// Whether two buffers of so many bytes have one in common.
+[[nodiscard]] inline bool overlap(void const* a, std::size_t a_size, void const* b, std::size_t b_size) {
+  std::less<char const*> const before;
+  auto const *first = static_cast<char const*>(a), *second = static_cast<char const*>(b);
+  return a_size != 0 && b_size != 0 && before(first, second + b_size) && before(second, first + a_size);
+}
+template <class T, class U>
+bool overlap(std::span<T> a, std::span<U> b) {
+  return overlap(a.data(), a.size_bytes(), b.data(), b.size_bytes());
 }
 
 template <class T>

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often ranks meet for parameters: once for each unit that is brought, and once for all that were updated where
+// they rest. Counters count parts, so only the calls tell.
+#include <heddle/comm/recording.hpp>
+#include <heddle/heddle.hpp>
+
+#include "tiny.hpp"
+
+using namespace heddle;
+using namespace heddle::testing;
+
+namespace meetings_test {
+namespace {
+using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 3, .heads = 4, .width = 16}>;
+using two = mesh<axis<dp, 2>>;
+struct gathered : plan<two, accumulate<2>, zero<3>> {};
+struct returned : plan<two, zero<1>> {};
+
+template <class Plan>
+using parameters_of = stage_parameters<resolved<model, Plan, host_backend>, stage_kind::whole>;
+
+struct gathers {
+  std::size_t parts = 0, calls = 0;
+};
+/// The all-gathers of a step of rank 0.
+template <class Plan>
+gathers of_step() {
+  using recorder = comm::recording<comm::thread_communicator>;
+  gathers found;
+  comm::run_threads(2, [&](comm::thread_communicator& world) {
+    recorder record(world.split(0, world.rank(), "world"));
+    mesh_communicator<typename Plan::mesh, recorder> rank(record);
+    trainer<model, Plan> trainer(rank, {.seed = 5, .learning_rate = 1e-2});
+    std::vector<std::int32_t> const tokens(trainer.local_tokens, 1);
+    record.clear();
+    trainer.step(tokens, tokens);
+    if (rank.rank() != 0) return;
+    for (comm::recorded_call const& one : record.calls()) {
+      if (one.op != comm::operation::all_gather) continue;
+      ++found.parts;
+      found.calls += !one.joins;
+    }
+  });
+  return found;
+}
+}  // namespace
+
+TEST_CASE("a unit's parameters arrive by one call, before forward and before backward of each micro-batch") {
+  gathers const found = of_step<gathered>();
+  std::size_t parts = 0;
+  for (std::size_t n : parameters_of<gathered>::of_use) parts += parameters_of<gathered>::entry[n].copies;
+  constexpr std::size_t visits =
+      gathered_parameters<resolved<model, gathered, host_backend>, stage_kind::whole>::table.visits();
+  static_assert(visits == 7);  // two tables, three layers, the last norm, the head
+  CHECK(found.parts == 2 * 2 * parts);
+  CHECK(found.calls == 2 * 2 * visits);
+}
+TEST_CASE("what is updated where it rests returns by one call; what is padded, or cut along columns, by its own") {
+  using parameters = parameters_of<returned>;
+  std::size_t in_place = 0, others = 0;
+  for (parameter_entry const& e : parameters::entry) (e.updates_in_place(two::value) ? in_place : others) += e.copies;
+  CHECK(others == 1);  // the table of 13 rows, which is cut along its columns
+  CHECK(in_place > 20);
+  gathers const found = of_step<returned>();
+  CHECK(found.parts == in_place + others);
+  CHECK(found.calls == 1 + others);
+}
+
+}  // namespace meetings_test
