@@ -203,6 +203,25 @@ TEST_CASE("activations: published values") {
   CHECK(y == 1);
 }
 
+TEST_CASE_TEMPLATE("gelu: where the square overflows the slope is 1 and 0", T, float, double) {
+  T const far = std::sqrt(std::numeric_limits<T>::max()) * 4;
+  T const x[] = {far, -far, T(1100), T(-1100)}, dy[] = {1, 1, 1, 1};
+  T y[4], dx[4];
+  for (bool by_tanh : {true, false}) {
+    if (by_tanh) {
+      pointwise::activation<activation_kind::gelu_tanh, 4>(x, y);
+      pointwise::activation_backward<activation_kind::gelu_tanh, 4>(x, dy, dx);
+    } else {
+      pointwise::activation<activation_kind::gelu_erf, 4>(x, y);
+      pointwise::activation_backward<activation_kind::gelu_erf, 4>(x, dy, dx);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      CHECK(y[i] == (x[i] > 0 ? x[i] : 0));
+      CHECK(dx[i] == (x[i] > 0 ? 1 : 0));
+    }
+  }
+}
+
 TEST_CASE_TEMPLATE("activations: far out they are x and 0; NaN stays NaN", T, float, double) {
   T const x[] = {T(500), T(-500), std::numeric_limits<T>::quiet_NaN()};
   T y[3], dx[3];

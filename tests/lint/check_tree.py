@@ -31,7 +31,7 @@ NAMES = [
      "function '{}' must be snake_case"),
     (re.compile(r"(?<![\w.:>])(?!(?:cuda|cublas|nccl)[A-Z]|(?:thread|block)(?:Idx|Dim)\b|gridDim\b)([a-z][a-z0-9_]*[A-Z]\w*)"),
      "name '{}' must be snake_case"),
-    (re.compile(r"^\s*#\s*define\s+(?!HEDDLE_[A-Z0-9_]+\b|DOCTEST_CONFIG_)(\w+)", re.MULTILINE),
+    (re.compile(r"^\s*#\s*define\s+(?!HEDDLE_[A-Z0-9_]+\b|DOCTEST_CONFIG_|(?:thread|block)(?:Idx|Dim)\b|gridDim\b|__launch_bounds__\b)(\w+)", re.MULTILINE),
      "macro '{}' must be HEDDLE_UPPER"),
 ]
 OWN_MAIN = re.compile(r"^\s*#\s*define DOCTEST_CONFIG_[I]MPLEMENT", re.MULTILINE)

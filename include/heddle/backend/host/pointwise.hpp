@@ -38,7 +38,10 @@ inline void activate(lanes<T> const& x, lanes<T>& y, lanes<T>& slope) {
   if constexpr (Kind == activation_kind::gelu_tanh) {
     constexpr T two_root = T(1.59576912160573071176);  // 2·√(2/π)
     constexpr T cubic = T(0.044715);
-    lanes<T> const square = x * x;
+    // Beyond it the sigmoid is 0 or 1, and the slope would be 0 times infinity.
+    lanes<T> const most = lanes<T>{} + T(1e6);
+    lanes<T> square = x * x;
+    square = square < most ? square : most;
     lanes<T> const s = sigmoid<T>(two_root * x * (T(1) + cubic * square));
     y = x * s;
     slope = s + y * (T(1) - s) * (two_root * (T(1) + 3 * cubic * square));

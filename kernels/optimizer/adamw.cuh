@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cmath>
+#include <heddle/detail/host_device.hpp>
+#include <heddle/tensor/adamw_coefficients.hpp>
+#include <optimizer/tensor_list.cuh>
+#include <support/math.cuh>
+#include <support/vector.cuh>
+
+namespace heddle::kernels {
+
+/// `adamw_coefficients` as an update uses them: computed in double, rounded once, as the host does.
+template <class A>
+struct adamw_factors {
+  A gradient_scale, beta1, beta2, rest1, rest2;
+  A keep;  ///< 1 - learning rate · weight decay
+  A step;  ///< learning rate / bias correction of m
+  A root;  ///< 1 / √(bias correction of v)
+  A epsilon;
+
+  HEDDLE_HOST_DEVICE static adamw_factors of(adamw_coefficients const& c) {
+    return {static_cast<A>(c.gradient_scale),
+            static_cast<A>(c.beta1),
+            static_cast<A>(c.beta2),
+            static_cast<A>(1 - c.beta1),
+            static_cast<A>(1 - c.beta2),
+            static_cast<A>(1 - c.learning_rate * c.weight_decay),
+            static_cast<A>(c.learning_rate / c.bias_correction1),
+            static_cast<A>(1 / std::sqrt(c.bias_correction2)),
+            static_cast<A>(c.epsilon)};
+  }
+};
+
+/// A parameter with its state: weights w and moments m, v in the accumulator's type, since an update is below half a
+/// step of a narrow one (known-faults BF-1); gradient g in T. `rounded`, if not null, gets w in T. `factors` says which
+/// of the launch's factors are its own: parameters differ in decay, and may differ in their step.
+template <class T>
+struct adamw_tensor {
+  accumulator_t<T>* w;
+  T const* g;
+  accumulator_t<T>* m;
+  accumulator_t<T>* v;
+  T* rounded;
+  long long size;
+  int factors;
+};
+
+/// One AdamW step of all tensors of a list, block b doing chunk b, in one pass:
+///   g' = gradient_scale·g;  m = β1·m + (1-β1)·g';  v = β2·v + (1-β2)·g'²
+///   w = w - lr·weight_decay·w - lr·m̂/(√v̂ + ε),  m̂ = m/bias_correction1, v̂ = v/bias_correction2
+/// Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, in the order of `host::optimizers::adamw`. Each operation is
+/// rounded by itself, so an element's bits depend neither on its place nor on how parameters are sharded.
+/// Factors lie in device memory: a kernel may write the clipping factor, and no copy to the host is waited for.
+template <class T, int Threads>
+__global__ void __launch_bounds__(Threads) adamw(adamw_tensor<T> const* tensors, tensor_chunk const* chunks, int length,
+                                                 adamw_factors<accumulator_t<T>> const* factors) {
+  using A = accumulator_t<T>;
+  using math::product;
+  constexpr int width = pack_width<T>;
+  tensor_chunk const chunk = chunks[blockIdx.x];
+  adamw_tensor<T> const all = tensors[chunk.tensor];
+  adamw_factors<A> const f = factors[all.factors];
+  int const n = chunk_size(chunk, length, all.size);
+  A *const w = all.w + chunk.begin, *const m = all.m + chunk.begin, *const v = all.v + chunk.begin;
+  T const* const g = all.g + chunk.begin;
+  T* const rounded = all.rounded == nullptr ? nullptr : all.rounded + chunk.begin;
+  bool const aligned = aligned_for_packs(w, g, m, v, rounded);
+  for (int i = static_cast<int>(threadIdx.x) * width; i < n; i += Threads * width) {
+    int const count = n - i;
+    bool const whole = aligned && count >= width;
+    pack<T> const raw = load_pack<T>(g + i, count, whole);
+    pack<T> weight = load_pack<T>(w + i, count, whole), first = load_pack<T>(m + i, count, whole),
+            second = load_pack<T>(v + i, count, whole);
+    for (int j = 0; j < width; ++j) {
+      A const gradient = product(raw[j], f.gradient_scale);
+      first[j] = product(f.beta1, first[j]) + product(f.rest1, gradient);
+      second[j] = product(f.beta2, second[j]) + product(product(f.rest2, gradient), gradient);
+      A const divisor = product(math::sqrt(second[j]), f.root) + f.epsilon;
+      weight[j] = product(f.keep, weight[j]) - product(f.step, first[j]) / divisor;
+    }
+    store_pack(m + i, first, count, whole);
+    store_pack(v + i, second, count, whole);
+    store_pack(w + i, weight, count, whole);
+    if (rounded != nullptr) store_pack(rounded + i, weight, count, whole);
+  }
+}
+
+}  // namespace heddle::kernels

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <heddle/tensor/random_key.hpp>
+#include <random/index_runs.cuh>
+#include <support/math.cuh>
+#include <support/vector.cuh>
+
+namespace heddle::kernels {
+
+/// A probability p in [0, 1) as the kernel uses it: the host's limit and scale.
+template <class A>
+struct dropout_rate {
+  std::uint32_t limit;
+  bool keeps_all;  ///< p = 0, for which no limit stands
+  A scale;
+
+  HEDDLE_HOST_DEVICE static constexpr dropout_rate of(double p) {
+    return {dropout_limit(p), p == 0, static_cast<A>(1.0 / (1.0 - p))};
+  }
+};
+
+/// Bit j: element first + j is kept, j < count <= 32. One call of Philox for each group of four global indices that the
+/// elements touch.
+__device__ inline unsigned kept_elements(index_runs const& map, random_stream const& stream, std::uint32_t limit,
+                                         std::uint64_t first, int count) {
+  unsigned kept = 0;
+  std::uint64_t group = ~std::uint64_t{0};  // no element's
+  heddle::detail::philox_block words{};
+  global_position at = position_of(map, first);
+  for (int j = 0; j < count; ++j) {
+    if (at.real) {
+      if (at.global / 4 != group) {
+        group = at.global / 4;
+        words = stream.block(group);
+      }
+      auto const lane = static_cast<unsigned>(at.global % 4);
+      // Chosen rather than indexed, which would put the words into memory.
+      std::uint32_t const low = lane == 0 ? words.word[0] : words.word[1];
+      std::uint32_t const high = lane == 2 ? words.word[2] : words.word[3];
+      if ((lane < 2 ? low : high) > limit) kept |= 1U << j;
+    }
+    if (j + 1 < count) at = next_position(map, at, first + static_cast<unsigned>(j));
+  }
+  return kept;
+}
+
+/// y = x / (1 - p) where the element's word of `stream` is above the limit, else 0, plus `base` unless that is null
+/// (Srivastava et al. 2014, scaled at training time): bit for bit `host::random::dropout`, whatever the grid, since the
+/// mask depends on the key and on the global index of each of the n elements alone (`map`). Padding gets base, or 0.
+/// y may be x or base. Grid-stride, never launched for n = 0. Backward is this kernel on dy with the same stream and no
+/// base, since the mask is its own adjoint: nothing is kept.
+template <class T, int Threads>
+__global__ void __launch_bounds__(Threads)
+    dropout(T const* x, T const* base, T* y, long long n, const __grid_constant__ index_runs map, random_stream stream,
+            dropout_rate<accumulator_t<T>> rate) {
+  using A = accumulator_t<T>;
+  constexpr int width = pack_width<T>;
+  bool const aligned = aligned_for_packs(x, base, y);
+  long long const stride = static_cast<long long>(gridDim.x) * Threads * width;
+  for (long long i = (static_cast<long long>(blockIdx.x) * Threads + threadIdx.x) * width; i < n; i += stride) {
+    int const count = n - i < width ? static_cast<int>(n - i) : width;
+    bool const whole = aligned && count == width;
+    unsigned const kept =
+        rate.keeps_all ? ~0U : kept_elements(map, stream, rate.limit, static_cast<std::uint64_t>(i), count);
+    pack<T> value = load_pack<T>(x + i, count, whole);
+    // Selected, not multiplied by 0: a dropped infinity is 0 as well, forward and backward.
+    for (int j = 0; j < width; ++j) value[j] = (kept >> j & 1U) != 0 ? math::product(value[j], rate.scale) : A(0);
+    if (base != nullptr) {
+      pack<T> const under = load_pack<T>(base + i, count, whole);
+      for (int j = 0; j < width; ++j) value[j] = under[j] + value[j];
+    }
+    store_pack(y + i, value, count, whole);
+  }
+}
+
+}  // namespace heddle::kernels

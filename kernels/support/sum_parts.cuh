@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <support/reduce.cuh>
+
+namespace heddle::kernels {
+
+/// sum[s] = Σ part[i] over i = first[s]..first[s + 1] - 1, by block s of a grid with a block for each sum; 0 for none.
+/// `first` has an entry more than there are blocks. The second stage of sums over a whole array, whose first stage
+/// leaves a part for each of its blocks: the order depends on `Threads` and on the first stage's cut alone.
+template <class N, int Threads>
+__global__ void __launch_bounds__(Threads) sum_parts(N const* part, long long const* first, N* sum) {
+  HEDDLE_SHARED(sums, Threads / warp_lanes, N);
+  N own = 0;
+  for (long long i = first[blockIdx.x] + threadIdx.x; i < first[blockIdx.x + 1]; i += Threads) own += part[i];
+  own = block_reduce<Threads>(own, sums, sum_of{});
+  if (threadIdx.x == 0) sum[blockIdx.x] = own;
+}
+
+}  // namespace heddle::kernels

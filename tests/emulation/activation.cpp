@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <activation/activation.cuh>
+#include <heddle/backend/host/pointwise.hpp>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "guarded.hpp"
+#include "launch.hpp"
+#include "values.hpp"
+
+namespace {
+
+using namespace heddle;
+using emulation::check_near;
+using emulation::guarded;
+using emulation::launch;
+using emulation::values;
+
+template <activation_kind Kind>
+struct function;
+template <>
+struct function<activation_kind::gelu_tanh> {
+  using type = kernels::gelu_tanh;
+};
+template <>
+struct function<activation_kind::gelu_erf> {
+  using type = kernels::gelu_erf;
+};
+template <>
+struct function<activation_kind::silu> {
+  using type = kernels::silu;
+};
+template <>
+struct function<activation_kind::relu> {
+  using type = kernels::relu;
+};
+
+template <class T>
+T const* read_or_null(guarded<T> const& in, bool given) {
+  return given ? in.read() : nullptr;
+}
+
+template <class T, activation_kind Kind, int Threads>
+struct kernel {
+  using function_type = typename function<Kind>::type;
+
+  static dim3 columns(std::size_t width, unsigned parts) {
+    std::size_t const block = static_cast<std::size_t>(Threads) * kernels::pack_width<T>;
+    return dim3(static_cast<unsigned>((width + block - 1) / block), parts);
+  }
+  static std::vector<T> forward(std::vector<T> const& in, unsigned blocks, std::size_t shift, bool in_place) {
+    guarded<T> x(in, shift), own(in.size(), shift);
+    guarded<T>& y = in_place ? x : own;
+    launch("activation_forward", kernels::activation_forward<T, function_type, Threads>, dim3(blocks), dim3(Threads),
+           x.read(), static_cast<long long>(in.size()), y.data());
+    return y.values();
+  }
+  static std::vector<T> backward(std::vector<T> const& in, std::vector<T> const& cotangent, unsigned blocks,
+                                 std::size_t shift, bool in_place) {
+    guarded<T> const x(in, shift);
+    guarded<T> dy(cotangent, shift), own(in.size(), shift);
+    guarded<T>& dx = in_place ? dy : own;
+    launch("activation_backward", kernels::activation_backward<T, function_type, Threads>, dim3(blocks), dim3(Threads),
+           x.read(), dy.read(), static_cast<long long>(in.size()), dx.data());
+    return dx.values();
+  }
+
+  static void check_plain(std::size_t n, unsigned blocks) {
+    CAPTURE(n);
+    CAPTURE(Threads);
+    std::vector<T> const x = values<T>(n, 1, 6), dy = values<T>(n, 2);
+    std::vector<T> expected(n), wanted(n);
+    host::detail::activation<T, Kind>(n, x.data(), expected.data());
+    host::detail::activation_backward<T, Kind>(n, x.data(), dy.data(), wanted.data());
+    for (std::size_t const shift : {0, 1})
+      for (bool const in_place : {false, true}) {
+        check_near(forward(x, blocks, shift, in_place), expected);
+        check_near(backward(x, dy, blocks, shift, in_place), wanted);
+      }
+  }
+
+  static void check_biased(std::size_t rows, std::size_t width, unsigned parts) {
+    CAPTURE(rows);
+    CAPTURE(width);
+    CAPTURE(Threads);
+    std::size_t const n = rows * width;
+    std::vector<T> const x = values<T>(n, 1, 3), bias = values<T>(width, 2), dy = values<T>(n, 3);
+    std::vector<T> sum(n), expected(n), wanted(n), gradient(width, T(3));
+    host::detail::biased_sum(rows, width, bias.data(), sum.data(), x.data());
+    host::detail::activation<T, Kind>(n, sum.data(), expected.data());
+    host::detail::activation_backward<T, Kind>(n, sum.data(), dy.data(), wanted.data());
+    host::detail::bias_gradient(rows, width, wanted.data(), gradient.data());
+    long long const r = static_cast<long long>(rows);
+    int const w = static_cast<int>(width), p = static_cast<int>(parts);
+    dim3 const grid = columns(width, parts), last(static_cast<unsigned>((w + Threads / 8 - 1) / (Threads / 8)));
+    for (std::size_t const shift : {0, 1})
+      for (bool const in_place : {false, true})
+        for (bool const summed : {false, true}) {
+          guarded<T> const offset(bias, shift);
+          guarded<T> in(x, shift), y(n, shift), d(dy, shift), dx(n, shift), part(parts * width, shift);
+          guarded<T> apart(parts * width, shift), total = guarded<T>::sum(std::vector<T>(width, T(3)), shift);
+          guarded<T>& out = in_place ? d : dx;
+          launch("biased_activation_backward", kernels::biased_activation_backward<T, function_type, Threads>, grid,
+                 dim3(Threads), in.read(), offset.read(), d.read(), r, w, out.data(), summed ? part.data() : nullptr);
+          check_near(out.values(), wanted);
+          if (summed) {
+            launch("column_sums", kernels::column_sums<T, Threads>, grid, dim3(Threads), out.read(), r, w,
+                   apart.data());
+            CHECK(part.values() == apart.values());
+            launch("add_parts", kernels::add_parts<T, Threads>, last, dim3(Threads), part.read(), p, w, total.data());
+            check_near(total.values(), gradient);
+          }
+          guarded<T>& to = in_place ? in : y;
+          launch("biased_activation_forward", kernels::biased_activation_forward<T, function_type, Threads>, grid,
+                 dim3(Threads), in.read(), offset.read(), r, w, to.data());
+          check_near(to.values(), expected);
+        }
+  }
+
+  static void check_gated(std::size_t rows, std::size_t width, unsigned parts) {
+    CAPTURE(rows);
+    CAPTURE(width);
+    CAPTURE(Threads);
+    std::size_t const n = rows * width;
+    std::vector<T> const in = values<T>(2 * n, 1, 4), d = values<T>(n, 2);
+    std::vector<T> expected(n), wanted(2 * n);
+    host::detail::gated<T, Kind>(rows, width, in.data(), expected.data());
+    host::detail::gated_backward<T, Kind>(rows, width, in.data(), d.data(), wanted.data());
+    long long const r = static_cast<long long>(rows);
+    int const w = static_cast<int>(width);
+    for (std::size_t const shift : {0, 1})
+      for (bool const in_place : {false, true}) {
+        guarded<T> x(in, shift), y(n, shift), own(2 * n, shift);
+        guarded<T> const dy(d, shift);
+        launch("gated_forward", kernels::gated_forward<T, function_type, Threads>, columns(width, parts), dim3(Threads),
+               x.read(), r, w, y.data());
+        check_near(y.values(), expected);
+        guarded<T>& dx = in_place ? x : own;
+        launch("gated_backward", kernels::gated_backward<T, function_type, Threads>, columns(width, parts),
+               dim3(Threads), x.read(), dy.read(), r, w, dx.data());
+        check_near(dx.values(), wanted);
+      }
+  }
+
+  /// Zero, infinity, NaN, and what is far outside, among them numbers whose square overflows.
+  static void check_extremes() {
+    T const infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
+    std::vector<T> const x{T(0), -T(0), infinity, -infinity, nan, T(20), T(-20), T(100), T(-100), T(1e18), T(-1e18)};
+    std::size_t const n = x.size();
+    std::vector<T> const dy(n, T(1));
+    std::vector<T> expected(n), wanted(n);
+    host::detail::activation<T, Kind>(n, x.data(), expected.data());
+    host::detail::activation_backward<T, Kind>(n, x.data(), dy.data(), wanted.data());
+    std::vector<T> const y = forward(x, 1, 0, false), dx = backward(x, dy, 1, 0, false);
+    for (std::size_t i = 0; i < n; ++i) {  // one by one: next to the largest all else would be near
+      CAPTURE(i);
+      check_near(std::vector<T>{y[i]}, std::vector<T>{expected[i]}, i == 6 ? 4e3 : 32);
+      check_near(std::vector<T>{dx[i]}, std::vector<T>{wanted[i]}, i == 6 ? 4e3 : 32);
+    }
+    CHECK(std::isnan(y[4]));
+    T const far = std::numeric_limits<T>::max() / 4;
+    CHECK(forward({far, -far}, 1, 0, false) == std::vector<T>{far, T(0)});
+    CHECK(backward({far, -far}, {T(1), T(1)}, 1, 0, false) == std::vector<T>{T(1), T(0)});
+  }
+
+  /// The lower tail has its relative accuracy: 1e-3 of Φ(−12) or of sigmoid.
+  static void check_tail() {
+    for (T const at : {T(-3), T(-6), T(-9), T(-12)}) {
+      std::vector<T> const x{at};
+      std::vector<T> expected(1);
+      host::detail::activation<T, Kind>(1, x.data(), expected.data());
+      T const got = forward(x, 1, 0, false)[0];
+      CAPTURE(at);
+      CHECK(std::fabs(got - expected[0]) <= T(1e-3) * std::fabs(expected[0]));
+    }
+  }
+};
+
+template <activation_kind Kind>
+void check_all() {
+  for (std::size_t const n : {1, 3, 4, 31, 33, 257}) {
+    kernel<float, Kind, 32>::check_plain(n, 1);
+    kernel<float, Kind, 96>::check_plain(n, 2);
+    kernel<double, Kind, 64>::check_plain(n, 3);
+  }
+  kernel<float, Kind, 32>::check_plain(1030, 3);  // several turns of the grid
+  kernel<double, Kind, 32>::check_plain(514, 2);
+  for (std::size_t const width : {1, 31, 33, 36, 257, 300}) {
+    kernel<float, Kind, 32>::check_biased(5, width, 2);
+    kernel<float, Kind, 64>::check_biased(3, width, 5);  // fewer rows than parts
+    kernel<double, Kind, 32>::check_biased(21, width, 10);
+    kernel<float, Kind, 32>::check_gated(4, width, 3);
+    kernel<double, Kind, 64>::check_gated(3, width, 1);
+  }
+  kernel<float, Kind, 32>::check_extremes();
+  kernel<double, Kind, 32>::check_extremes();
+  if constexpr (Kind != activation_kind::relu) {
+    kernel<float, Kind, 32>::check_tail();
+    kernel<double, Kind, 32>::check_tail();
+  }
+}
+
+template <class T, int Threads>
+void check_biased_sum(std::size_t rows, std::size_t width, unsigned parts) {
+  CAPTURE(rows);
+  CAPTURE(width);
+  std::size_t const n = rows * width;
+  std::vector<T> const b = values<T>(width, 1), one = values<T>(n, 2), two = values<T>(n, 3);
+  for (std::size_t const shift : {0, 1})
+    for (int given = 0; given < 4; ++given) {
+      bool const has_base = given / 2 == 1, has_x = given % 2 == 1;
+      std::vector<T> expected(n);
+      if (has_base && has_x)
+        host::detail::biased_sum(rows, width, b.data(), expected.data(), one.data(), two.data());
+      else if (has_base || has_x)
+        host::detail::biased_sum(rows, width, b.data(), expected.data(), has_base ? one.data() : two.data());
+      else
+        host::detail::biased_sum(rows, width, b.data(), expected.data());
+      for (bool const in_place : {false, true}) {
+        guarded<T> const bias(b, shift), base(one, shift);
+        guarded<T> x(two, shift), own(n, shift);
+        guarded<T>& y = in_place ? x : own;
+        launch("biased_sum", kernels::biased_sum<T, Threads>,
+               kernel<T, activation_kind::relu, Threads>::columns(width, parts), dim3(Threads), bias.read(),
+               read_or_null(base, has_base), read_or_null(x, has_x), static_cast<long long>(rows),
+               static_cast<int>(width), y.data());
+        CHECK(y.values() == expected);
+      }
+    }
+}
+
+/// The order of the sums depends on the number of parts alone.
+template <class T>
+std::vector<T> column_sums(auto threads, std::size_t rows, std::size_t width, unsigned parts, std::size_t shift) {
+  constexpr int Threads = decltype(threads)::value;
+  guarded<T> const dy(values<T>(rows * width, 1), shift);
+  guarded<T> part(parts * width, shift), db = guarded<T>::sum(values<T>(width, 2), shift);
+  int const w = static_cast<int>(width);
+  launch("column_sums", kernels::column_sums<T, Threads>,
+         kernel<T, activation_kind::relu, Threads>::columns(width, parts), dim3(Threads), dy.read(),
+         static_cast<long long>(rows), w, part.data());
+  CHECK(part.values().size() == parts * width);
+  launch("add_parts", kernels::add_parts<T, Threads>,
+         dim3(static_cast<unsigned>((w + Threads / 8 - 1) / (Threads / 8))), dim3(Threads), part.read(),
+         static_cast<int>(parts), w, db.data());
+  return db.values();
+}
+template <class T>
+void check_column_sums(std::size_t rows, std::size_t width, unsigned parts) {
+  CAPTURE(rows);
+  CAPTURE(width);
+  CAPTURE(parts);
+  std::vector<T> const dy = values<T>(rows * width, 1);
+  std::vector<T> expected = values<T>(width, 2);
+  host::detail::bias_gradient(rows, width, dy.data(), expected.data());
+  std::vector<T> const got = column_sums<T>(std::integral_constant<int, 32>{}, rows, width, parts, 0);
+  check_near(got, expected);
+  CHECK(column_sums<T>(std::integral_constant<int, 32>{}, rows, width, parts, 1) == got);
+  CHECK(column_sums<T>(std::integral_constant<int, 96>{}, rows, width, parts, 0) == got);
+  CHECK(column_sums<T>(std::integral_constant<int, 256>{}, rows, width, parts, 1) == got);
+}
+
+}  // namespace
+
+TEST_CASE("gelu by tanh: forward and backward, with a bias, as a gate, at the ends") {
+  check_all<activation_kind::gelu_tanh>();
+}
+TEST_CASE("gelu by erf: forward and backward, with a bias, as a gate, at the ends") {
+  check_all<activation_kind::gelu_erf>();
+}
+TEST_CASE("silu: forward and backward, with a bias, as the gate of SwiGLU, at the ends") {
+  check_all<activation_kind::silu>();
+}
+TEST_CASE("relu: forward and backward, with a bias, as a gate, at the ends") { check_all<activation_kind::relu>(); }
+TEST_CASE("a bias and what is added to it, of which each may be absent: the host's bits") {
+  for (std::size_t const width : {1, 31, 33, 36, 257}) {
+    check_biased_sum<float, 32>(4, width, 3);
+    check_biased_sum<double, 64>(2, width, 4);
+  }
+}
+TEST_CASE("column sums: as the host's, and the same bits for every block size and address") {
+  for (std::size_t const width : {1, 31, 32, 130, 257})
+    for (unsigned const parts : {1U, 3U, 8U, 13U, 40U}) {
+      check_column_sums<float>(37, width, parts);
+      check_column_sums<double>(5, width, parts);
+    }
+}

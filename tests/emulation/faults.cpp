@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tests' test: what a device does not forgive is found, and said.
+#include <doctest/doctest.h>
+
+#include <support/device.cuh>
+#include <vector>
+
+#include "launch.hpp"
+
+namespace {
+
+using heddle::emulation::fault;
+using heddle::emulation::launch;
+
+/// The text of the fault that the kernel is ended with.
+template <class Kernel, class... Arguments>
+std::string found(Kernel kernel, unsigned threads, Arguments... arguments) {
+  try {
+    launch("kernel", kernel, dim3(1), dim3(threads), arguments...);
+  } catch (fault const& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
+
+/// Each thread leaves its number and takes its neighbour's.
+template <bool Waits>
+void exchange(int* out) {
+  HEDDLE_SHARED(number, 64, int);
+  int const me = static_cast<int>(threadIdx.x);
+  number[me] = me;
+  if (Waits) __syncthreads();
+  out[me] = number[(me + 1) % 64];
+}
+/// The same within warps.
+template <bool Waits>
+void exchange_in_warps(int* out) {
+  HEDDLE_SHARED(number, 64, int);
+  int const me = static_cast<int>(threadIdx.x);
+  number[me] = me;
+  if (Waits) __syncwarp();
+  out[me] = number[me ^ 1];
+}
+/// Twice through the same element: the second time must wait for those who read the first.
+template <bool Waits, int Writer>
+void broadcast_twice(int* out) {
+  HEDDLE_SHARED(word, 1, int);
+  int const me = static_cast<int>(threadIdx.x);
+  int sum = 0;
+  for (int turn = 1; turn <= 2; ++turn) {
+    if (me == Writer) word[0] = turn;
+    __syncthreads();
+    sum += word[0];
+    if (Waits) __syncthreads();
+  }
+  out[me] = sum;
+}
+void outside() {
+  HEDDLE_SHARED(number, 8, int);
+  number[threadIdx.x] = 1;
+}
+void unwritten(int* out) {
+  HEDDLE_SHARED(number, 64, int);
+  if (threadIdx.x != 7) number[threadIdx.x] = 1;
+  out[threadIdx.x] = number[threadIdx.x];
+}
+void divergent() {
+  if (threadIdx.x < 16) __syncthreads();
+}
+void two_barriers() {
+  if (threadIdx.x < 16)
+    __syncthreads();
+  else
+    __syncthreads();
+}
+void shuffle_with(unsigned mask, unsigned callers, int* out) {
+  if (threadIdx.x < callers) out[threadIdx.x] = __shfl_xor_sync(mask, static_cast<int>(threadIdx.x), 1);
+}
+void shuffle_from(int source, int* out) {
+  if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xFFFFU, static_cast<int>(threadIdx.x), source);
+}
+void two_masks(int* out) { out[threadIdx.x] = __shfl_xor_sync(threadIdx.x < 8 ? 0xFFFFFFFFU : 0xFFFFFF80U, 1, 1); }
+void greedy() {
+  HEDDLE_SHARED(number, 6145, double);
+  number[threadIdx.x] = 1;
+}
+void throws() {
+  if (threadIdx.x == 3) throw std::runtime_error("of its own");
+  __syncthreads();
+}
+
+}  // namespace
+
+TEST_CASE("a missing barrier is a race, and with it the kernel is right") {
+  std::vector<int> out(64, -1);
+  CHECK(found(exchange<true>, 64, out.data()) == "nothing");
+  for (int t = 0; t < 64; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t + 1) % 64);
+  std::string const text = found(exchange<false>, 64, out.data());
+  // Threads run one after the other, so the first finds its neighbour's place empty.
+  CHECK_MESSAGE(has(text, "thread (0, 0, 0) reads element 1 of the 64 in shared memory declared at faults.cpp"), text);
+  CHECK(found(exchange_in_warps<true>, 64, out.data()) == "nothing");
+  CHECK(has(found(exchange_in_warps<false>, 64, out.data()), "which nobody has written"));
+}
+TEST_CASE("writing what others may still read is a race") {
+  std::vector<int> out(64, -1);
+  CHECK(found(broadcast_twice<true, 0>, 64, out.data()) == "nothing");
+  CHECK(out == std::vector<int>(64, 3));
+  std::string text = found(broadcast_twice<false, 63>, 64, out.data());
+  CHECK_MESSAGE(has(text, "thread (63, 0, 0) writes element 0 of the 1 in shared memory"), text);
+  CHECK_MESSAGE(has(text, "which other threads read with no barrier between"), text);
+  text = found(broadcast_twice<false, 0>, 64, out.data());
+  CHECK_MESSAGE(has(text, "thread (1, 0, 0) reads element 0 of the 1 in shared memory"), text);
+  CHECK_MESSAGE(has(text, "which thread (0, 0, 0) wrote with no barrier between"), text);
+}
+TEST_CASE("an index outside, and a value that nobody wrote") {
+  std::vector<int> out(64);
+  CHECK(has(found(outside, 32), "thread (8, 0, 0) uses element 8 of the 8 in shared memory"));
+  CHECK(has(found(unwritten, 64, out.data()), "reads element 7 of the 64"));
+}
+TEST_CASE("a barrier that not all threads come to, or that is not the same one") {
+  std::string const text = found(divergent, 32);
+  CHECK_MESSAGE(has(text, "divergent barrier: thread (0, 0, 0) waits in __syncthreads at faults.cpp:"), text);
+  CHECK_MESSAGE(has(text, "thread (16, 0, 0) has ended"), text);
+  CHECK(has(found(two_barriers, 32), "divergent barrier"));
+}
+TEST_CASE("masks: without oneself, with a lane that has ended or does not exist, of two opinions, read from outside") {
+  std::vector<int> out(64);
+  CHECK(found(shuffle_with, 32, ~0U, 32U, out.data()) == "nothing");
+  for (int t = 0; t < 32; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t ^ 1));
+  CHECK(has(found(shuffle_with, 32, 0xFFFFU, 32U, out.data()), "thread (16, 0, 0) calls a shuffle"));
+  CHECK(has(found(shuffle_with, 32, ~0U, 16U, out.data()), "with lane 16 in its mask, which has ended"));
+  CHECK(has(found(shuffle_with, 16, ~0U, 16U, out.data()), "with lane 16 in its mask, which does not exist"));
+  CHECK(has(found(two_masks, 32, out.data()), "threads wait for each other"));
+  CHECK(has(found(shuffle_from, 32, 20, out.data()), "from lane 20, which its mask lacks"));
+}
+TEST_CASE("more shared memory than a block has, too many threads, and an exception of the kernel's own") {
+  CHECK(has(found(greedy, 32), "which makes 49160 bytes; a block has 49152"));
+  CHECK(has(found(divergent, 1025), "a block has 1025 threads"));
+  CHECK_THROWS_WITH(launch("kernel", throws, dim3(1), dim3(64)), "of its own");
+  std::vector<int> out(64, -1);
+  CHECK(found(exchange<true>, 64, out.data()) == "nothing");  // and all is well afterwards
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles every kernel with warnings as errors, and compares what it uses with the checked-in table.
+
+  check_kernels.py NVCC SOURCE TABLE ARCHITECTURE [--update] [-- FLAG...]
+
+No kernel may spill registers. Registers and shared memory are those of the table, which --update writes.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")
+SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+USED = re.compile(r"Used (\d+) registers")
+SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def plain(symbols):
+    """The kernels' names as one writes them: without namespace, result and parameters."""
+    text = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True).stdout
+    return [re.sub(r"\(int\)", "", re.sub(r"^void |heddle::kernels::", "", line)).split("(")[0] for line in text.splitlines()]
+
+
+def report(nvcc, source, architecture, flags):
+    """{kernel: (registers, bytes of shared memory, bytes spilled)}"""
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run([nvcc, "-std=c++20", f"-arch=sm_{architecture}", "-Werror", "all-warnings", "-Xptxas", "-v", *flags,
+                              "-c", source, "-o", str(pathlib.Path(folder, "kernels.o"))], capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(run.stdout + run.stderr)
+    found, name, spilled = {}, None, 0
+    for line in (run.stdout + run.stderr).splitlines():
+        if entry := ENTRY.search(line):
+            name, spilled = entry[1], 0
+        elif spills := SPILLS.search(line):
+            spilled = int(spills[2]) + int(spills[3])
+        elif (used := USED.search(line)) and name:
+            shared = SHARED.search(line)
+            found[name] = (int(used[1]), int(shared[1]) if shared else 0, spilled)
+            name = None
+    return dict(zip(plain(found), found.values()))
+
+
+def rows(table, architecture):
+    """Those of one architecture: the table is Markdown, '| kernel | sm | registers | shared |'."""
+    found = {}
+    for line in table.splitlines():
+        cells = [cell.strip() for cell in line.strip("| \n").split("|")]
+        if len(cells) == 4 and cells[1] == architecture:
+            found[cells[0].strip("`")] = (int(cells[2]), int(cells[3]))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("nvcc")
+    parser.add_argument("source")
+    parser.add_argument("table", type=pathlib.Path)
+    parser.add_argument("architecture")
+    parser.add_argument("--update", action="store_true")
+    own, flags = sys.argv[1:], []
+    if "--" in own:
+        own, flags = own[:own.index("--")], own[own.index("--") + 1:]
+    asked = parser.parse_args(own)
+    used = report(asked.nvcc, asked.source, asked.architecture, flags)
+    if not used:
+        sys.exit("nvcc's report names no kernel")
+    spilling = {name: spilled for name, (_, _, spilled) in used.items() if spilled}
+    text = asked.table.read_text(encoding="utf-8") if asked.table.exists() else ""
+    if asked.update:
+        others = [line for line in text.splitlines() if line.startswith("| `") and f"| {asked.architecture} |" not in line]
+        mine = [f"| `{name}` | {asked.architecture} | {registers} | {shared} |" for name, (registers, shared, _) in used.items()]
+        head = ["# What the kernels use", "",
+                "Registers of a thread and static shared memory of a block, by nvcc 13's report; none spills. A test compares, and",
+                "`tests/nvcc/check_kernels.py … --update` writes it.", "", "| kernel | sm | registers | shared, bytes |", "|---|---:|---:|---:|"]
+        asked.table.write_text("\n".join(head + sorted(others + mine)) + "\n", encoding="utf-8")
+    known = rows(asked.table.read_text(encoding="utf-8"), asked.architecture)
+    now = {name: figures[:2] for name, figures in used.items()}
+    red = [f"{name}: spills {spilled} bytes" for name, spilled in spilling.items()]
+    red += [f"{name}: {now.get(name, 'gone')}, the table has {known.get(name, 'nothing')}" for name in sorted(set(now) | set(known))
+            if now.get(name) != known.get(name)]
+    print(f"{len(used)} kernels for sm_{asked.architecture}, none spills" if not spilling else "\n".join(red))
+    if red:
+        sys.exit("\n".join(red) + "\nmake them less, or write the table anew with --update and say why")
+
+
+if __name__ == "__main__":
+    main()
