@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+OUTSIDE = 512 * 1024  # bytes of a rank that are in no ledger
 REPETITIONS = 5
 
 
@@ -63,8 +64,17 @@ def plans(build):
         times = [r["real_time"] for r in runs]
         rows.append({"plan": test.split("/")[1], "milliseconds": statistics.median(times), "fastest": min(times),
                      "tokens_per_second": statistics.median(r["tokens"] for r in runs),
-                     "ledger_bytes": runs[0]["ledger_bytes"], "resident_bytes": runs[0]["resident_bytes"]})
+                     "ledger_bytes": runs[0]["ledger_bytes"], "resident_bytes": runs[0]["resident_bytes"],
+                     "ranks": int(runs[0]["ranks"])})
     return rows
+
+
+def check_memory(steps):
+    """What is resident is the ledger's, but for 5 % and what a rank needs outside (docs/reference/ledger.md)."""
+    for s in steps:
+        most = 1.05 * s["ledger_bytes"] + s["ranks"] * OUTSIDE
+        if s["resident_bytes"] > most:
+            sys.exit(f"{s['plan']}: {s['resident_bytes']:.0f} bytes are resident, more than {most:.0f}; find what the ledger lacks")
 
 
 def markdown(context, rates, steps):
@@ -98,6 +108,7 @@ def main():
     kept = {k: context[k] for k in ("date", "num_cpus", "mhz_per_cpu", "caches", "load_avg") if k in context}
     (options.out / "table.json").write_text(json.dumps({"context": kept, "primitives": rates, "steps": steps}, indent=1) + "\n")
     (options.out / "table.md").write_text("\n".join(markdown(context, rates, steps)) + "\n")
+    check_memory(steps)
 
 
 if __name__ == "__main__":

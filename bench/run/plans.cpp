@@ -69,6 +69,7 @@ void step(std::string const& name, std::size_t threads, benchmark::IterationCoun
                                                       benchmark::Counter::kIsIterationInvariantRate);
         state.counters["ledger_bytes"] = static_cast<double>(allocated);
         state.counters["resident_bytes"] = after - before;
+        state.counters["ranks"] = static_cast<double>(Plan::mesh::size);
       })
       ->Unit(benchmark::kMillisecond)
       ->UseRealTime()

@@ -18,6 +18,7 @@ namespace {
 using namespace heddle;
 using emulation::check_near;
 using emulation::guarded;
+using emulation::largest;
 using emulation::launch;
 using emulation::values;
 
@@ -150,7 +151,8 @@ void check_norm(std::size_t rows, std::size_t width, unsigned blocks, double spr
       CAPTURE(onto);
       gradients<T> const wanted = on_host(p, expected, centred, offset, onto);
       gradients<T> const found = backward<Threads>(p, expected, centred, offset, onto, blocks, 0);
-      check_near(found.dx, wanted.dx);
+      // In a row of one element all that it is made of cancels.
+      check_near(found.dx, wanted.dx, 32, width == 1 ? largest(expected.rstd) * largest(p.dy) * largest(p.gamma) : 0);
       check_near(found.dgamma, wanted.dgamma);
       check_near(found.dbeta, wanted.dbeta);
       gradients<T> const aside = backward<Threads>(p, expected, centred, offset, onto, blocks, 1);

@@ -22,13 +22,21 @@ std::vector<T> values(std::size_t n, std::uint64_t seed, double spread = 1) {
   return all;
 }
 
-/// Equal to `ulps` roundings of the larger of the elements' and the vector's own magnitude; NaN where NaN is expected.
+/// The largest magnitude of the finite elements.
 template <class T>
-void check_near(std::vector<T> const& got, std::vector<T> const& expected, double ulps = 32) {
+double largest(std::vector<T> const& all) {
+  double most = 0;
+  for (T const one : all)
+    if (std::isfinite(static_cast<double>(one))) most = std::fmax(most, std::fabs(static_cast<double>(one)));
+  return most;
+}
+
+/// Equal to `ulps` roundings of the vector's own magnitude, or of `terms`, that of what its elements are differences
+/// of; NaN where NaN is expected.
+template <class T>
+void check_near(std::vector<T> const& got, std::vector<T> const& expected, double ulps = 32, double terms = 0) {
   REQUIRE(got.size() == expected.size());
-  double scale = 0;
-  for (T const e : expected)
-    if (std::isfinite(static_cast<double>(e))) scale = std::fmax(scale, std::fabs(static_cast<double>(e)));
+  double const scale = std::fmax(largest(expected), terms);
   double const bound = ulps * static_cast<double>(std::numeric_limits<T>::epsilon()) * scale;
   std::size_t wrong = 0, first = 0;
   for (std::size_t i = got.size(); i-- > 0;) {

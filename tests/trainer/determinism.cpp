@@ -18,6 +18,8 @@ struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate
 struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
 struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, accumulate<2>, zero<3, dp>, bucket<700>,
                               reduce_gradients<per_micro_batch>> {};
+/// Updated parameters return in parts.
+struct returned : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<2>, zero<1>, bucket<700>> {};
 /// Few and small computations between its transfers, so that a delay outlasts them.
 struct pipeline_alone : plan<mesh<axis<pp, 4>>, accumulate<5>> {};
 
@@ -44,7 +46,7 @@ std::vector<double> work(Rank& rank) {
   for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
     auto const p = trainer.parameter(n);
     all.insert(all.end(), p.value, p.value + p.entry->size);
-    all.insert(all.end(), p.gradient, p.gradient + p.entry->size);
+    all.insert(all.end(), p.gradient, p.gradient + p.entry->reduced_size);
   }
   return all;
 }
@@ -77,6 +79,7 @@ TEST_CASE("late communication changes no bit: no buffer is reused, no result rea
   CHECK(delayed_run<everything>(1, std::chrono::microseconds(300)) == plain_run<everything>());
   CHECK(delayed_run<sharded>(2, std::chrono::microseconds(300)) == plain_run<sharded>());
   CHECK(delayed_run<sharded_at_once>(3, std::chrono::microseconds(300)) == plain_run<sharded_at_once>());
+  CHECK(delayed_run<returned>(4, std::chrono::microseconds(300)) == plain_run<returned>());
   auto const first = plain_run<pipeline_alone>();
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     CHECK(delayed_run<pipeline_alone>(seed, std::chrono::microseconds(4000)) == first);

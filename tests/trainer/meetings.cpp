@@ -13,18 +13,19 @@ namespace meetings_test {
 namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 3, .heads = 4, .width = 16}>;
 using two = mesh<axis<dp, 2>>;
-struct gathered : plan<two, accumulate<2>, zero<3>> {};
+struct gathered : plan<two, accumulate<2>, zero<3>, bucket<4 * KiB>> {};
+struct replicated : plan<two, accumulate<2>, bucket<4 * KiB>> {};
 struct returned : plan<two, zero<1>> {};
 
 template <class Plan>
 using parameters_of = stage_parameters<resolved<model, Plan, host_backend>, stage_kind::whole>;
 
 struct gathers {
-  std::size_t parts = 0, calls = 0;
+  std::size_t parts = 0, calls = 0, blocking = 0;
 };
-/// The all-gathers of a step of rank 0.
+/// The calls of an operation in a step of rank 0.
 template <class Plan>
-gathers of_step() {
+gathers of_step(comm::operation op = comm::operation::all_gather) {
   using recorder = comm::recording<comm::thread_communicator>;
   gathers found;
   comm::run_threads(2, [&](comm::thread_communicator& world) {
@@ -36,9 +37,10 @@ gathers of_step() {
     trainer.step(tokens, tokens);
     if (rank.rank() != 0) return;
     for (comm::recorded_call const& one : record.calls()) {
-      if (one.op != comm::operation::all_gather) continue;
+      if (one.op != op) continue;
       ++found.parts;
       found.calls += !one.joins;
+      found.blocking += !one.asynchronous;
     }
   });
   return found;
@@ -54,6 +56,15 @@ TEST_CASE("a unit's parameters arrive by one call, before forward and before bac
   static_assert(visits == 7);  // two tables, three layers, the last norm, the head
   CHECK(found.parts == 2 * 2 * parts);
   CHECK(found.calls == 2 * 2 * visits);
+  CHECK(found.blocking == 0);
+}
+TEST_CASE("gradients leave in buckets beside backward: reduced, or reduced into parts") {
+  gathers const parts = of_step<gathered>(comm::operation::reduce_scatter);
+  CHECK(parts.calls > 1);
+  CHECK(parts.blocking == 0);
+  gathers const whole = of_step<replicated>(comm::operation::all_reduce);
+  CHECK(whole.calls > whole.blocking + 1);
+  CHECK(whole.blocking == 2);  // at the end: the loss, and what the step says of itself
 }
 TEST_CASE("what is updated where it rests returns by one call; what is padded, or cut along columns, by its own") {
   using parameters = parameters_of<returned>;
