@@ -44,11 +44,13 @@ def full():
 
 
 def acts(row):
-    """The positions of the choices that change what this plan does: ZeRO, when gradients are reduced and buckets only with data
+    """The positions of the choices that change what this plan does: the sequence rule only with tensor ranks, the schedule only with
+    stages, ZeRO, when gradients are reduced and buckets only with data
     ranks; when they are reduced only with several micro-batches."""
     replicas, data, pipeline, tensor = MESHES[row[0]]
     several = replicas * data > 1
-    return {0, 1, 2, 3, 4} | ({5, 7} if several else set()) | ({6} if several and row[3] > 1 else set())
+    return ({0, 3, 4} | ({1} if tensor > 1 else set()) | ({2} if pipeline > 1 else set()) | ({5, 7} if several else set())
+            | ({6} if several and row[3] > 1 else set()))
 
 
 def pairs(row):
