@@ -18,8 +18,7 @@ using tiny =
     hd::gpt2<hd::gpt2_config{.vocabulary = 65, .context = 64, .layers = 4, .heads = 4, .width = 128, .biased = false}>;
 template <std::size_t Context>
 using gpt2_124m = hd::gpt2<hd::gpt2_config{.context = Context}>;
-/// With the logits whole, as PyTorch has them.
-struct four : hd::plan<hd::global_batch<4>, hd::logit_panels<0>> {};
+struct four : hd::plan<hd::global_batch<4>> {};
 struct twelve : hd::plan<hd::global_batch<12>> {};
 
 template <class Model, class Plan>

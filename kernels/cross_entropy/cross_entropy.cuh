@@ -62,26 +62,6 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// Puts the columns of `part` to those of `row`, a thread for each of the `rows` and a grid that covers them: maxima,
-/// sums relative to them, target logits. A row without columns is (-infinity, 0, 0); of columns that are all -infinity,
-/// which have no weight, the sum is not used. The on-line softmax of Milakov and Gimelshein, arXiv 1805.02867 §3.
-/// `A` is the accumulator's type.
-template <class A, int Threads>
-__global__ void __launch_bounds__(Threads)
-    cross_entropy_merge(long long rows, A const* part_max, A const* part_sum, A const* part_target, A* row_max,
-                        A* row_sum, A* target_logit) {
-  long long const row = static_cast<long long>(blockIdx.x) * Threads + threadIdx.x;
-  if (row >= rows) return;
-  A const lowest = -math::infinity<A>;
-  A const part = part_max[row], before = row_max[row];
-  A const highest = max_of{}(before, part);
-  A const weight_before = before == lowest ? A(0) : math::product(row_sum[row], math::exp(before - highest));
-  A const weight_part = part == lowest ? A(0) : math::product(part_sum[row], math::exp(part - highest));
-  row_sum[row] = weight_before + weight_part;
-  row_max[row] = highest;
-  target_logit[row] += part_target[row];
-}
-
 /// log_sum_exp for backward, and part[block] = Σ (log_sum_exp - target_logit) over the block's rows whose target is not
 /// `ignore_index`, in nats. A thread for each of the `rows`, a grid that covers them, and `part` as large as the grid:
 /// `sum_parts` adds it up to the loss. The sum is in double, and divided by nothing.

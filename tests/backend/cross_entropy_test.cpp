@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <heddle/backend/host/cross_entropy.hpp>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -146,28 +145,6 @@ TEST_CASE("cross-entropy: a rank whose columns are all padding") {
   double highest = 0;
   cross_entropy::cross_entropy_max<1, 4>(logits[1].data(), 0, &highest);
   CHECK(highest == -std::numeric_limits<double>::infinity());
-}
-
-TEST_CASE("cross-entropy: sets of columns are merged, also those that are all -infinity, or none") {
-  double const none = -std::numeric_limits<double>::infinity(), trap = std::numeric_limits<double>::quiet_NaN();
-  // Columns (1, 2), then two that are masked (their own sum is no number), then (3), for two rows that differ in order.
-  double highest[2] = {none, none}, sum[2] = {0, 0}, target[2] = {0, 0};
-  auto const merge = [&](std::array<double, 2> m, std::array<double, 2> s, std::array<double, 2> t) {
-    cross_entropy::cross_entropy_merge<2>(m.data(), s.data(), t.data(), highest, sum, target);
-  };
-  merge({2, none}, {std::exp(-1.0) + 1, trap}, {1, 0});
-  CHECK(sum[1] == 0);
-  merge({none, 2}, {trap, std::exp(-1.0) + 1}, {0, 1});
-  merge({3, 3}, {1, 1}, {0, 0});
-  merge({none, none}, {trap, 0}, {0, 0});
-  for (std::size_t row = 0; row < 2; ++row) {
-    CHECK(highest[row] == 3);
-    CHECK(sum[row] == doctest::Approx(std::exp(-2.0) + std::exp(-1.0) + 1).epsilon(1e-15));
-    CHECK(target[row] == 1);
-  }
-  merge({trap, 0}, {1, 1}, {0, 0});  // a broken logit gives a broken loss
-  CHECK(std::isnan(sum[0]));
-  CHECK(std::isnan(highest[0]));
 }
 
 TEST_CASE("cross-entropy: nothing counts (CE-2)") {

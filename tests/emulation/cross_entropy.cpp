@@ -2,6 +2,7 @@
 #include <cuda_bf16.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cross_entropy/cross_entropy.cuh>
 #include <cstdint>
@@ -132,36 +133,6 @@ void check_steps(std::size_t width, std::size_t valid, std::int64_t first, std::
   check_same(x, got);
 }
 
-/// The columns in panels, each merged into what is there, as the host merges the same.
-template <class T, int Threads>
-void check_merge(std::size_t rows) {
-  CAPTURE(rows);
-  std::vector<T> highest = values<T>(rows, 1, 5), part_max = values<T>(rows, 2, 5), sum = values<T>(rows, 3),
-                 part_sum = values<T>(rows, 4), logit = values<T>(rows, 5), part_logit = values<T>(rows, 6);
-  for (T& s : sum) s += T(1.5);
-  for (T& s : part_sum) s += T(1.5);
-  // Nothing on one side, on the other, on both; -infinity alone, whose sum is NaN; broken rows; far apart; equal.
-  T const low = -infinite<T>, none = no_number<T>;
-  T const cases[][4] = {{low, 0, 1, 2},     {1, 2, low, 0},     {low, 0, low, 0},  {low, none, 1, 2}, {1, 2, low, none},
-                        {none, none, 1, 2}, {1, 2, none, none}, {300, 2, -800, 3}, {-800, 2, 300, 3}, {4, 2, 4, 3}};
-  std::size_t row = 0;
-  for (auto const& [a, b, c, d] : cases)
-    if (row < rows) {
-      highest[row] = a, sum[row] = b, part_max[row] = c, part_sum[row] = d;
-      ++row;
-    }
-  std::vector<T> expected_max = highest, expected_sum = sum, expected_logit = logit;
-  host::detail::cross_entropy_merge(rows, part_max.data(), part_sum.data(), part_logit.data(), expected_max.data(),
-                                    expected_sum.data(), expected_logit.data());
-  for (std::vector<T>* one : {&highest, &sum, &logit}) one->resize(rows + guard, T(-7));
-  launch("cross_entropy_merge", kernels::cross_entropy_merge<T, Threads>, covering(rows, Threads), dim3(Threads),
-         static_cast<long long>(rows), part_max.data(), part_sum.data(), part_logit.data(), highest.data(), sum.data(),
-         logit.data());
-  check_same(written(highest), expected_max);
-  check_near(written(sum), expected_sum, 4);
-  check_same(written(logit), expected_logit);
-}
-
 template <class T, int Threads>
 double loss_of(std::vector<std::int32_t> const& targets, std::vector<T> const& highest, std::vector<T> const& sum,
                std::vector<T> const& logit, std::vector<T>& log_sum_exp) {
@@ -224,13 +195,6 @@ TEST_CASE("cross-entropy: the sum has the same bits at any address") {
          targets.data(), highest.data(), other.data(), logit.data());
   CHECK(one == other);
 }
-TEST_CASE("cross-entropy's merge of panels") {
-  for (std::size_t rows : {1, 2, 31, 33, 129}) {
-    check_merge<float, 32>(rows);
-    check_merge<double, 64>(rows);
-    check_merge<float, 256>(rows);
-  }
-}
 TEST_CASE("cross-entropy's loss: rows to ignore, large logits that cancel, several blocks") {
   for (std::size_t rows : {1, 2, 3, 32, 33, 257, 1100}) {
     check_loss<float, 32>(rows, 0);
@@ -246,16 +210,16 @@ TEST_CASE("known-faults VP-2: a vocabulary of 5 in two parts of 4, all logits 0,
   std::vector<float> const logits(4, 0);
   std::vector<std::int32_t> const targets{4};
   std::vector<float> highest(2), sum(2), logit(2), lse;
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    int const valid = rank == 0 ? 4 : 1;
-    long long const first = rank == 0 ? 0 : 4;
-    launch("cross_entropy_max", kernels::cross_entropy_max<float, 32>, dim3(1), dim3(32), logits.data(), 4, valid,
+  int const valid[] = {4, 1};
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    launch("cross_entropy_max", kernels::cross_entropy_max<float, 32>, dim3(1), dim3(32), logits.data(), 4, valid[rank],
            &highest[rank]);
-    launch("cross_entropy_sum", kernels::cross_entropy_sum<float, 32>, dim3(1), dim3(32), logits.data(), 4, valid,
-           first, targets.data(), &highest[rank], &sum[rank], &logit[rank]);
-  }
-  launch("cross_entropy_merge", kernels::cross_entropy_merge<float, 32>, dim3(1), dim3(32), 1LL, &highest[1], &sum[1],
-         &logit[1], highest.data(), sum.data(), logit.data());
+  highest[0] = std::max(highest[0], highest[1]);  // as the ranks reduce it, and then the sums
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    launch("cross_entropy_sum", kernels::cross_entropy_sum<float, 32>, dim3(1), dim3(32), logits.data(), 4, valid[rank],
+           rank == 0 ? 0LL : 4LL, targets.data(), highest.data(), &sum[rank], &logit[rank]);
+  sum[0] += sum[1];
+  logit[0] += logit[1];
   CHECK(loss_of<float, 32>(targets, highest, sum, logit, lse) == doctest::Approx(1.609438));
 }
 TEST_CASE("cross-entropy of logits in bfloat16 is computed in float") {

@@ -17,20 +17,22 @@ using small_bucket = bucket<1000>;
 
 // Widths of 4, 16 and 20 over three ranks: every split pads; layer norms of 16 leave the last rank 4 of its 6.
 struct padded_1 : row<three<3, 1, 1>, true, one_f_one_b, 2, zero<1>> {};
-struct padded_2 : row<three<3, 1, 2>, true, one_f_one_b, 1, zero<2>, small_bucket, logit_panels<2>> {};
-struct padded_3 : row<three<3, 2, 1>, true, one_f_one_b, 2, zero<3>, small_bucket> {};
-struct padded_3_at_once
-    : row<three<3, 1, 1>, true, gpipe, 2, zero<3>, reduce_gradients<per_micro_batch>, logit_panels<5>> {};
+struct padded_2 : row<three<3, 1, 2>, true, one_f_one_b, 1, zero<2>, small_bucket, logit_chunk<300>> {};
+struct padded_3 : row<three<3, 2, 1>, true, one_f_one_b, 2, zero<3>, small_bucket, reduce_gradients<per_step>> {};
+struct padded_3_at_once : row<three<3, 1, 1>, true, gpipe, 2, zero<3>, logit_chunk<800>> {};
 
 // The row that other systems refuse in part: pipeline, tensor and data parallelism, ZeRO-3, tied embeddings,
 // accumulation, clipping and dropout.
-struct all_at_once : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket, logit_panels<3>> {};
-struct all_at_once_often
-    : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket, reduce_gradients<per_micro_batch>> {};
+struct all_at_once
+    : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket, reduce_gradients<per_step>, logit_chunk<500>> {};
+struct all_at_once_often : row<three<2, 2, 2>, true, one_f_one_b, 4, zero<3>, small_bucket> {};
 
 using two_by_two = mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<pp, 2>>;
-struct hybrid_pipeline : row<two_by_two, true, one_f_one_b, 2, zero<3, dp>, small_bucket> {};
-struct both_axes : row<two_by_two, true, one_f_one_b, 2, zero<3>, reduce_gradients<per_micro_batch>> {};
+struct hybrid_pipeline : row<two_by_two, true, one_f_one_b, 2, zero<3, dp>, small_bucket, reduce_gradients<per_step>> {
+};
+struct hybrid_all : row<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, true, one_f_one_b, 2,
+                        zero<3, dp>, small_bucket> {};
+struct both_axes : row<two_by_two, true, one_f_one_b, 2, zero<3>> {};
 struct other_axis : row<mesh<axis<dp_replicate, 2>, axis<dp, 3>, axis<pp, 1>>, true, gpipe, 1, zero<2, dp_replicate>> {
 };
 
@@ -72,7 +74,7 @@ struct own_policy_at_once : row<three<2, 1, 2>, false, one_f_one_b, 2, reduce_gr
 };
 
 /// Every element of state, gradient and parameter is on one of the four ranks, along a dimension of its own.
-struct four : row<three<4, 1, 1>, true, one_f_one_b, 2, zero<3>> {};
+struct four : row<three<4, 1, 1>, true, one_f_one_b, 2, zero<3>, reduce_gradients<per_step>> {};
 constexpr bool shared_by_four() {
   using parameters = stage_parameters<resolved<gpt2_tied, four, host_backend>, stage_kind::whole>;
   for (std::size_t n = 0; n < parameters::count; ++n) {
@@ -100,8 +102,9 @@ TEST_CASE("dp2 pp2 tp2, zero 3, tied, accumulation, clipping, dropout") {
   equivalence::compare_with_serial<gpt2_tied, all_at_once>();
   equivalence::compare_with_serial<gpt2_tied, all_at_once_often>();
 }
-TEST_CASE("hybrid: state over one of two data axes, under pp2") {
+TEST_CASE("hybrid: state over one of two data axes, under pp2, and under pp2 tp2 reduced per micro-batch") {
   equivalence::compare_with_serial<gpt2_tied, hybrid_pipeline>();
+  equivalence::compare_with_serial<gpt2_tied, hybrid_all>();
   equivalence::compare_with_serial<gpt2_untied, both_axes>();
   equivalence::compare_with_serial<gpt2_untied, other_axis>();
 }

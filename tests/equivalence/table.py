@@ -12,7 +12,7 @@ Choices: mesh x sequence rule x schedule x micro-batches x model x ZeRO stage x 
 mesh `hybrid` has two data axes, of which ZeRO splits states over one. `full` is their whole product: no rule makes any of
 them illegal (the sequence rule has nothing to do without a tp axis, a schedule without a pp axis, ZeRO without a second
 data rank; such rows are still run). `covering` takes a selection in which every pair of choices occurs in a plan where both
-change what is done, which `check` asserts; rows of one mesh, rule and model share the code of their modules, so the selection is made of few such groups. `small` is what runs under sanitizers, with the logits in panels.
+change what is done, which `check` asserts; rows of one mesh, rule and model share the code of their modules, so the selection is made of few such groups. `small` is what runs under sanitizers, with the logits in chunks.
 """
 import itertools
 import random
@@ -161,7 +161,7 @@ def main():
     elif command == "source":
         name, path = sys.argv[3], sys.argv[4]
         if table == "small":  # a program by itself
-            write(path, source(small(), "serial.hpp", ", heddle::logit_panels<4>"))
+            write(path, source(small(), "serial.hpp", ", heddle::logit_chunk<400>"))
         else:
             write(path, source(programs(table)[name], "equivalence.hpp"))
     else:

@@ -32,6 +32,8 @@ class live_module {
                              double const* base, double* dx) = 0;
   virtual void redistribute(redistribution const& path, double const* in, double* out, double* scratch) = 0;
   virtual void set_targets(std::int32_t const* targets) = 0;
+  /// Whether what follows is a step or an evaluation.
+  virtual void set_training(bool training) = 0;
   [[nodiscard]] virtual coordinates const& at() const = 0;
 };
 
@@ -43,6 +45,7 @@ struct subject {
   bool is_loss = false;
   bool needs_input = false, needs_output = false, in_place = false, identity_cotangent = false;
   bool adds_forward = false, adds_backward = false;
+  bool gives_output_in_backward = false;  ///< of a step: a loss in chunks
   std::size_t saved = 0, forward_scratch = 0, backward_scratch = 0;
   std::span<parameter_use const> uses;
   /// Runs a function on each rank of the mesh.
@@ -79,6 +82,7 @@ class live_module_of final : public live_module {
     heddle::redistribute(mesh_, path, in, out, scratch);
   }
   void set_targets(std::int32_t const* targets) override { context_.begin_micro_batch(0, targets); }
+  void set_training(bool training) override { context_.begin_step(mask_seed, mask_step, training); }
   [[nodiscard]] coordinates const& at() const override { return mesh_.at(); }
 
   static constexpr bool reads_tokens = std::same_as<typename Placed::input, typename Plan::tokens>;
@@ -89,10 +93,19 @@ class live_module_of final : public live_module {
   step_context<double, typename Plan::backend, comm::thread_communicator> context_;
 };
 
+/// Rows of the logits at a time; 0 where they are whole.
+template <class Placed>
+inline constexpr std::size_t logit_rows_of = [] {
+  if constexpr (requires { Placed::logit_rows; })
+    return Placed::logit_rows;
+  else
+    return std::size_t{0};
+}();
+
 /// `Module` under the rules on the mesh, for an input of the dimensions `Input`.
-template <class Module, class Input, class Mesh, class Rules, class Tokens, std::size_t PanelColumns = 0>
+template <class Module, class Input, class Mesh, class Rules, class Tokens, std::size_t LogitBytes = 0>
 subject const& subject_of() {
-  using plan = module_plan<Mesh, Rules, double, padding<pad<vocab>>, Tokens, host_backend, PanelColumns>;
+  using plan = module_plan<Mesh, Rules, double, padding<pad<vocab>>, Tokens, host_backend, LogitBytes>;
   using here = placed<Module, plan, Input>;
   using live = live_module_of<plan, here>;
   static subject const result = {
@@ -111,6 +124,7 @@ subject const& subject_of() {
       .identity_cotangent = here::identity_cotangent,
       .adds_forward = detail::AddsForward<here>,
       .adds_backward = detail::AddsBackward<here>,
+      .gives_output_in_backward = logit_rows_of<here> != 0,
       .saved = here::saved,
       .forward_scratch = here::forward_scratch,
       .backward_scratch = here::backward_scratch,

@@ -53,7 +53,6 @@ HEDDLE_ALL(double)
   template __global__ void cross_entropy_max<T, 256>(T const*, int, int, T*);                                          \
   template __global__ void cross_entropy_sum<T, 256>(T const*, int, int, long long, std::int32_t const*, T const*, T*, \
                                                      T*);                                                              \
-  template __global__ void cross_entropy_merge<T, 256>(long long, T const*, T const*, T const*, T*, T*, T*);           \
   template __global__ void cross_entropy_loss<T, 256>(long long, std::int32_t const*, std::int32_t, T const*,          \
                                                       T const*, T const*, T*, double*);                                \
   template __global__ void cross_entropy_backward<T, 256>(T const*, int, int, long long, std::int32_t const*,          \

@@ -26,11 +26,11 @@ using model = hd::gpt2<hd::gpt2_config{.vocabulary = 16, .context = 4, .layers =
 template <class Plan>
 using on = hd::resolved<model, Plan, no_backend>;
 
-struct accumulating : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>, hd::logit_panels<5>> {};
-struct at_once : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>,
-                          hd::reduce_gradients<hd::per_micro_batch>> {};
+struct accumulating : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>,
+                               hd::reduce_gradients<hd::per_step>, hd::logit_chunk<200>> {};
+struct at_once : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>> {};
 struct one_data_rank : hd::plan<hd::mesh<hd::axis<hd::dp, 1>>, hd::zero<3>> {};
-struct summed : hd::plan<hd::mesh<hd::axis<hd::tp, 2>>, hd::rules<hd::shard<hd::embed, hd::tp>>, hd::logit_panels<2>> {
+struct summed : hd::plan<hd::mesh<hd::axis<hd::tp, 2>>, hd::rules<hd::shard<hd::embed, hd::tp>>, hd::logit_chunk<200>> {
 };
 struct six_stages : hd::plan<hd::mesh<hd::axis<hd::pp, 6>>, hd::accumulate<4>> {};
 
@@ -90,17 +90,24 @@ TEST_CASE("a parameter's row has the layouts in which it and its optimizer state
       "at rest 12 × 32 × 4, state 12 × 32 × 8 dp all_reduce dp");
 }
 
-TEST_CASE("what zero splits, and that logits stand in panels, is said where it is so") {
+TEST_CASE("what zero splits, what reductions cost, and that logits come in chunks, is said where it is so") {
+  // Half of all parameters, 4 bytes each; reduced at once, each use of the tied table sends its own gradient.
+  std::size_t const once = 2 * hd::basic_ledger<on<accumulating>>::parameters, at_once_too = once + 2 * 16 * 8;
   std::string const parts = hd::detail::plan_report<on<accumulating>>::overview({0, 1});
-  CHECK(
-      parts.find("stage 2, which splits optimizer state and gradients; gradients are whole until their one reduction, "
-                 "after the last of 4 micro-batches") != parts.npos);
-  CHECK(parts.find("in panels of 5 columns") != parts.npos);
+  CHECK(parts.find("stage 2, which splits optimizer state and gradients\n") != parts.npos);
+  CHECK(parts.find(
+            "reduced once, after the last of 4 micro-batches, sending " + hd::detail::grouped_digits(once) +
+            " bytes; whole until then, which reduce_gradients<per_micro_batch> is not, and sends 4 times as much") !=
+        parts.npos);
+  CHECK(parts.find("logits      4 tokens of 64 B a micro-batch, in chunks of 2\n") != parts.npos);
   std::string const often = hd::detail::plan_report<on<at_once>>::overview({0, 1});
   CHECK(often.find("stage 2, which splits optimizer state and gradients\n") != often.npos);
-  CHECK(often.find("panels") == often.npos);
+  CHECK(often.find("reduced after each of 4 micro-batches, sending 4 × " + hd::detail::grouped_digits(at_once_too) +
+                   " bytes; reduce_gradients<per_step> sends them once") != often.npos);
+  CHECK(often.find("logits") == often.npos);
   std::string const alone = hd::detail::plan_report<on<one_data_rank>>::overview({0, 1});
   CHECK(alone.find("stage 3 over 1 rank, which splits nothing\n") != alone.npos);
+  CHECK(alone.find("reduced") == alone.npos);
   // A policy of the user's own is not zero's.
   std::string const own = hd::detail::plan_report<on<resting<true, true>>>::overview({0, 1});
   CHECK(own.find("stage ") == own.npos);
@@ -108,7 +115,7 @@ TEST_CASE("what zero splits, and that logits stand in panels, is said where it i
 
 TEST_CASE("where the logits are a sum over ranks, it is said that they stand whole") {
   std::string const text = hd::detail::plan_report<on<summed>>::overview({0, 1});
-  CHECK(text.find("whole, 16 columns of a rank and not in panels of 2: ") != text.npos);
+  CHECK(text.find("4 tokens of 64 B a micro-batch, whole and not in chunks of 2: ") != text.npos);
 }
 
 }  // namespace report_test

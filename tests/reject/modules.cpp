@@ -47,16 +47,6 @@ constexpr fixed_string<Length + 1> long_name = [] {
   for (std::size_t i = 0; i != Length; ++i) text[i] = static_cast<char>('a' + i % 26);
   return fixed_string<Length + 1>(text);
 }();
-/// Gives the loss its columns, and does not keep what they are computed from.
-struct forgetful : primitive {
-  using parameters = parameter_list<>;
-  template <class Input>
-  using output = Input;
-  template <class Place>
-  struct kernel : kernel_traits {
-    static constexpr bool gives_columns = true;
-  };
-};
 // With ".weight": 95 characters and 96.
 template <std::size_t Length>
 using of_long_name = named<long_name<Length / 2>, sequential<named<long_name<Length - Length / 2 - 1>, to_mlp>>>;
@@ -76,8 +66,6 @@ constexpr std::size_t refused = uses<layer_norm<mlp_dim>, x>;
 #elif defined(REJECT_NOT_A_MODULE)  // expect: 'Module' must be a module; derive it from heddle::primitive
 // shows: no_backend
 constexpr std::size_t refused = uses<no_backend, x>;
-#elif defined(REJECT_FORGETFUL)     // expect: that declares gives_columns must declare keeps_input
-constexpr std::size_t refused = uses<forgetful, x>;
 #elif defined(REJECT_EMPTY)         // expect: sequential<Modules...>: must have at least one module
 constexpr std::size_t refused = sizeof(sequential<>);
 #elif defined(REJECT_SAME_NAME)     // expect: parameter 'Name' must be declared once

@@ -31,8 +31,9 @@ using dp_mesh = mesh<axis<dp, 4>>;
 
 #if defined(REJECT_ZERO_STAGE)  // expect: 'Stage' must be 0, 1, 2 or 3
 struct refused : plan<dp_mesh, zero<4>> {};
-#elif defined(REJECT_ZERO_ALONE)              // expect: zero<Stage>: the mesh must have a data axis
-// expect: to split the state over; add axis<dp, N> to the mesh, or leave zero out
+#elif defined(REJECT_ZERO_ALONE)              // expect: zero<1>
+// expect: must_have_a_data_axis_to_split_over_in<heddle::mesh<heddle::axis<heddle::tp, 2>
+// expect: add_an_axis_that_splits_the_batch, heddle::or_leave_zero_out
 struct refused : plan<tp_mesh, zero<1>> {};
 #elif defined(REJECT_ZERO_OVER_NO_DATA_AXIS)  // expect: zero<Stage, Axes...>: each axis must be a data axis of the mesh
 // shows: heddle::tp
@@ -44,10 +45,6 @@ struct refused : plan<dp_mesh, zero<3, dp, dp_replicate>> {};
 struct refused : plan<dp_mesh, zero<3, batch>> {};
 #elif defined(REJECT_ZERO_TWICE_OVER_AN_AXIS)  // expect: each axis must be named once; drop the second
 struct refused : plan<dp_mesh, zero<3, dp, dp>> {};
-#elif defined(REJECT_SMALL_BUCKET)             // expect: bucket<12>, heddle::must_be_at_least<16>
-// expect: one_element_for_each_of_the_data_ranks<4>
-// errors: at most 1
-struct refused : plan<dp_mesh, zero<2>, bucket<12>> {};
 #elif defined(REJECT_NO_BUCKET)                // expect: 'Bytes' must be at least 1
 struct refused : plan<dp_mesh, bucket<0>> {};
 #elif defined(REJECT_FITS_NOTHING)             // expect: 'Bytes' must be at least 1

@@ -36,6 +36,9 @@ void construct() {
   hd::run<Plan>(hd::threads, [](auto& rank) { hd::trainer<good, Plan> const trainer{rank}; });
 }
 struct one : hd::plan<> {};
+/// Gradients are scattered over four ranks, or under stage 0 over none.
+template <std::size_t Bytes, std::size_t Stage = 2>
+struct bucketed : hd::plan<hd::mesh<hd::axis<hd::dp, 4>>, hd::zero<Stage>, hd::bucket<Bytes>> {};
 struct no_loss {
   static constexpr std::size_t context = 4, vocabulary = 6;
   using module = hd::sequential<hd::named<"in", hd::embedding<hd::dim<hd::vocab, 6>, hd::dim<hd::embed, 4>>>>;
@@ -64,6 +67,10 @@ static_assert(hd::ledger<good, in_a_kibibyte>::peak_bytes > 0);
 #elif defined(REJECT_MEMORY_OF_TRAINER)  // expect: fits<1024>, heddle::must_not_be_less_than_the_bytes_of_a_rank<
 // errors: at most 1
 void refused() { construct<in_a_kibibyte>(); }
+#elif defined(REJECT_SMALL_BUCKET)       // expect: bucket<12>, heddle::must_be_at_least<16>
+// expect: one_element_for_each_of_the_ranks_that_share_it<4>
+// errors: at most 1
+static_assert(hd::ledger<good, bucketed<12>>::peak_bytes > 0);
 #elif defined(REJECT_CHUNKS)             // expect: trainer<Model, Plan>: the schedule must have one chunk per stage
 void refused() { construct<scheduled<interleaved>>(); }
 #elif defined(REJECT_SPLIT_BACKWARD)     // expect: trainer<Model, Plan>: the schedule must run whole backwards
@@ -84,6 +91,7 @@ void refused() {
 }
 #else
 static_assert(hd::ledger<good, plan>::parameters > 0 && hd::ledger<good, exactly>::parameters > 0);
+static_assert(hd::ledger<good, bucketed<16>>::peak_bytes > 0 && hd::ledger<good, bucketed<4, 0>>::peak_bytes > 0);
 void accepted_too() { construct<scheduled<hd::gpipe>>(); }
 void accepted() {
   hd::run<plan>(hd::threads, [](auto& rank) { rank.template along<hd::tp>().barrier(); });

@@ -12,7 +12,7 @@ namespace {
 
 // [model]
 using model = hd::gpt2<hd::gpt2_config{.layers = 24, .heads = 16, .width = 1024}>;
-struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, 8>>, hd::micro_batch<16>, hd::accumulate<4>, hd::zero<2>> {};
+struct plan : hd::plan<hd::mesh<hd::axis<hd::dp, 8>>, hd::micro_batch<16>, hd::accumulate<4>, hd::zero<1>> {};
 using ledger = hd::ledger<model, plan>;
 // [/model]
 

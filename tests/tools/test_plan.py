@@ -158,12 +158,13 @@ class Plan(unittest.TestCase):
         self.assertIn(f"plan_error<fits<{needed - 1}>, must_not_be_less_than_the_bytes_of_a_rank<{needed}>, "
                       "on_pipeline_stage<0>", ended.stderr)
 
-    def test_logits_in_panels(self):
-        """The last stage keeps no logits: 2 × 32 tokens of half of a vocabulary of 25, padded to 26, in floats."""
-        whole = self.plan["memory"]
-        panels = json.loads(self.answered(*QUESTION, "--logit-panels", 4, "--json", "-").stdout)["memory"]
-        self.assertEqual([w["bytes"]["activations"] - p["bytes"]["activations"] for w, p in zip(whole, panels)],
-                         [0, 2 * 32 * 13 * 4])
+    def test_logits_in_chunks(self):
+        """The last stage has one chunk less 64 tokens' logits and sums: of half of a vocabulary of 25, padded to 26."""
+        one = self.plan["memory"]
+        chunks = json.loads(self.answered(*QUESTION, "--logit-chunk", 16 * 13 * 4, "--json", "-").stdout)["memory"]
+        self.assertEqual([w["bytes"]["activations"] - p["bytes"]["activations"] for w, p in zip(one, chunks)], [0, 0])
+        self.assertEqual([w["bytes"]["scratch"] - p["bytes"]["scratch"] for w, p in zip(one, chunks)],
+                         [0, (64 - 16) * (13 + 1 + 3) * 4])
 
     def test_a_plan_that_cannot_work(self):
         question = MODEL + ["--mesh", "tp=8"]
@@ -216,7 +217,7 @@ class Plan(unittest.TestCase):
         self.question_refused(["--global-batch 24"], *gpt, "--mesh", "dp=4", "--global-batch", 16, "--micro-batch", 3,
                      "--accumulate", 2)
         self.question_refused(["--accumulate", "65536"], *gpt, "--mesh", "dp=4", "--accumulate", 65537)
-        self.question_refused(["--logit-panels", "whole number"], *gpt, "--mesh", 1, "--logit-panels", "-1")
+        self.question_refused(["--logit-chunk", "number of bytes"], *gpt, "--mesh", 1, "--logit-chunk", "0")
         self.question_refused(["2^63 bytes"], *gpt, "--mesh", 1, "--layers", 1024, "--width", 4096, "--context", 1 << 20,
                               "--micro-batch", 1 << 20)
         # The largest that anybody has published, sixteen times over, is not.
@@ -271,7 +272,7 @@ class Plan(unittest.TestCase):
     def test_help_names_every_option(self):
         told = self.answered("--help").stdout
         for option in ("model", "mesh", "rules", "sequence-parallel", "micro-batch", "accumulate", "global-batch", "schedule",
-                       "zero", "bucket", "reduce", "precision", "padding", "fits", "why", "parameter", "activation", "json",
+                       "zero", "bucket", "reduce", "logit-chunk", "precision", "padding", "fits", "why", "parameter", "activation", "json",
                        "layers", "width", "heads", "vocabulary", "context", "mlp", "tied", "biased", "dropout", "kv-heads"):
             self.assertIn(f"--{option} ", told)
 

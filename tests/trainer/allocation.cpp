@@ -35,9 +35,9 @@ void check_no_allocation(threads_type where = threads) {
     for (std::size_t s = 1; s < 5; ++s) CHECK(rank[s] == 0);
 }
 struct serial : plan<accumulate<4>> {};
-struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
-struct at_once
-    : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>, reduce_gradients<per_micro_batch>> {};
+struct sharded
+    : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>, reduce_gradients<per_step>> {};
+struct at_once : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<4>> {};
 }  // namespace
 

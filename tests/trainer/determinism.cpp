@@ -15,7 +15,8 @@ namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = 16, .dropout = 0.1}>;
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<5>> {};
 /// Parameters arrive and gradients leave while others are computed with; buckets are cut through parameters.
-struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
+struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>,
+                      reduce_gradients<per_step>> {};
 struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, accumulate<2>, zero<3, dp>, bucket<700>,
                               reduce_gradients<per_micro_batch>> {};
 /// Updated parameters return in parts.

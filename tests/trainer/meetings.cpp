@@ -13,7 +13,7 @@ namespace meetings_test {
 namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 3, .heads = 4, .width = 16}>;
 using two = mesh<axis<dp, 2>>;
-struct gathered : plan<two, accumulate<2>, zero<3>, bucket<4 * KiB>> {};
+struct gathered : plan<two, accumulate<2>, zero<3>, reduce_gradients<per_step>, bucket<4 * KiB>> {};
 struct replicated : plan<two, accumulate<2>, bucket<4 * KiB>> {};
 struct returned : plan<two, zero<1>> {};
 

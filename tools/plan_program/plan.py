@@ -137,7 +137,7 @@ def read(arguments):
     asked = {"parameter": [], "activation": []}
     rest = list(arguments)
     values = {"model", "mesh", "rules", "sequence-parallel", "micro-batch", "global-batch", "accumulate", "schedule",
-              "zero", "bucket", "reduce", "logit-panels", "precision", "padding", "fits", "parameter", "activation", "json", "tied",
+              "zero", "bucket", "reduce", "logit-chunk", "precision", "padding", "fits", "parameter", "activation", "json", "tied",
               "biased", "dropout"} | {size.replace("_", "-") for size in SIZES}
     while rest:
         option = rest.pop(0)
@@ -201,13 +201,11 @@ def checked(asked):
         q["zero"] = read_zero(asked["zero"], q["mesh"])
     if "padding" in asked:
         q["padding"] = read_padding(asked["padding"])
-    for key in ("bucket", "fits"):
+    for key in ("bucket", "logit_chunk", "fits"):
         if key in asked:
-            q[key] = size_in_bytes(f"--{key}", asked[key])
+            q[key] = size_in_bytes("--" + key.replace("_", "-"), asked[key])
     if "reduce" in asked:
         q["reduce"] = one_of("--reduce", asked["reduce"], ("per-step", "per-micro-batch"))
-    if "logit_panels" in asked:
-        q["logit_panels"] = number("--logit-panels", asked["logit_panels"], 1 << 32, least=0)
     axes(q)
     batch(asked, q)
     countable(q)
@@ -308,8 +306,8 @@ def program_text(q):
         policies.append(f"hd::bucket<{q['bucket']}>")
     if "reduce" in q:
         policies.append(f"hd::reduce_gradients<hd::{q['reduce'].replace('-', '_')}>")
-    if "logit_panels" in q:
-        policies.append(f"hd::logit_panels<{q['logit_panels']}>")
+    if "logit_chunk" in q:
+        policies.append(f"hd::logit_chunk<{q['logit_chunk']}>")
     request = {key: value for key, value in q.items()
                if value is not None and key not in ("why", "parameter", "activation", "json", "fits")}
     lines = ["// SPDX-License-Identifier: Apache-2.0", '#include "plan_program.hpp"',

@@ -23,9 +23,12 @@ struct mesh_value {
   std::size_t axes = 0;
   std::array<axis_value, max_axes> axis{};
 
-  [[nodiscard]] constexpr std::size_t size() const {
+  [[nodiscard]] constexpr std::size_t size() const { return size_along((1U << axes) - 1U); }
+  /// Ranks of a process group along the axes in `set`, a bit set.
+  [[nodiscard]] constexpr std::size_t size_along(unsigned set) const {
     std::size_t ranks = 1;
-    for (std::size_t a = 0; a < axes; ++a) ranks *= axis[a].size;
+    for (std::size_t a = 0; a < axes; ++a)
+      if ((set >> a & 1U) != 0) ranks *= axis[a].size;
     return ranks;
   }
   /// The position of the axis called `name`, or `axes` when there is none.

@@ -24,8 +24,7 @@ struct added : primitive {
     static constexpr bool adds_constant = true;
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
-    static constexpr bool gives_constant_columns = true;
-    static constexpr std::size_t columns = width;
+    static constexpr std::size_t independent_rows = rows;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -41,14 +40,6 @@ struct added : primitive {
         Context::backend::template biased_sum<rows, width>(f.parameter[0], y, base);
       else
         Context::backend::template biased_sum<rows, width>(f.parameter[0], y);
-    }
-    template <std::size_t Width, class Context>
-    static void constant_columns(Context&, frame<T> const& f, std::size_t first, T* y) {
-      Context::backend::template biased_sum<rows, Width>(f.parameter[0] + first, y);
-    }
-    template <std::size_t Width, class Context>
-    static void backward_constant_columns(Context&, frame<T> const& f, std::size_t first, T const* dy) {
-      Context::backend::template bias_gradient<rows, Width>(dy, f.gradient[0] + first);
     }
     template <class Context>
     static void backward(Context&, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/nn/chunked_loss.hpp>
 #include <heddle/nn/fused_step.hpp>
-#include <heddle/nn/panelled_step.hpp>
 #include <tuple>
 
 namespace heddle {
@@ -23,14 +23,14 @@ concept AddsBackward = requires {
   requires Placed::adds_backward;
 };
 template <class Placed>
-concept GivesColumns = requires {
-  requires Placed::gives_columns;
+concept GivesRows = requires {
+  requires Placed::independent_rows != 0;
 };
-/// What gives the loss its columns: a product, with its bias or as the end of a chain.
+/// A loss in chunks, and what gives it the rows of a chunk: a product, with its bias or as the end of a chain.
 template <class Source, class Loss>
-concept Panels = GivesColumns<Source> && requires {
-  requires Loss::takes_columns;
-  requires Source::columns == Loss::columns;
+concept Chunks = GivesRows<Source> && requires {
+  requires Loss::chunk_rows != 0;
+  requires Source::independent_rows == Loss::all_rows;
 };
 /// What fuses: primitives, whose parameters are one unit. One that works in place would have its input in the output.
 template <class Sum, class Constant>
@@ -65,8 +65,8 @@ requires Fuses<First, Second>
 struct chain_steps<First, Second, Rest...> : chain_steps<fused_step<First, Second>, Rest...> {
 };
 template <class First, class Second, class... Rest>
-requires Panels<First, Second>
-struct chain_steps<First, Second, Rest...> : chain_steps<panelled_step<First, Second>, Rest...> {
+requires Chunks<First, Second>
+struct chain_steps<First, Second, Rest...> : chain_steps<chunked_loss<First, Second>, Rest...> {
 };
 
 template <class Children>

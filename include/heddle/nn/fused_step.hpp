@@ -39,10 +39,11 @@ struct fused_step {
   static constexpr bool identity_cotangent = false;
   static constexpr bool adds_forward = true;
   static constexpr bool adds_backward = Sum::adds_backward;
-  static constexpr bool gives_columns =
-      Sum::gives_columns && Constant::kernel::gives_constant_columns && Sum::columns == Constant::kernel::columns &&
-      Constant::kernel::backward_scratch == 0;  // where dx stands in scratch until it is complete
-  static constexpr std::size_t columns = Constant::kernel::columns;
+  static constexpr std::size_t independent_rows =
+      Sum::independent_rows == Constant::kernel::independent_rows &&
+              Constant::kernel::backward_scratch == 0  // where dx stands in scratch until it is complete
+          ? Sum::independent_rows
+          : 0;
   static constexpr std::size_t sites = Sum::sites + Constant::sites;
   static constexpr std::size_t saved = Sum::saved;
   static constexpr std::size_t forward_scratch = Sum::forward_scratch;
@@ -75,21 +76,21 @@ struct fused_step {
     after_backward(c, f);
   }
 
-  // As of `placed`: the constant's columns, and the product's added to them.
+  // As of `placed`: the constant's rows, and the product's added to them.
   template <class Context, class X, class F>
-  static void forward_columns(Context& c, frame<element> const& f, X const* x, F use) {
+  static void forward_rows(Context& c, frame<element> const& f, X const* x, F use) {
     before_forward(c, f);
-    Sum::forward_columns(c, of_sum(f), x, [&](auto get) { use(with_constant(c, f, get)); });
+    Sum::forward_rows(c, of_sum(f), x, [&](auto get) { use(with_constant(c, f, get)); });
   }
   template <class Context, class X, class F>
-  static void backward_columns(Context& c, frame<element> const& f, X const* x, element* dx, F use) {
+  static void backward_rows(Context& c, frame<element> const& f, X const* x, element* dx, F use) {
     before_backward(c, f);
-    Sum::backward_columns(c, of_sum(f), x, dx, [&](auto get, auto put) {
-      use(with_constant(c, f, get), [&]<std::size_t Width>(std::integral_constant<std::size_t, Width> width,
-                                                           std::size_t first, element const* panel) {
-        Constant::kernel::template backward_constant_columns<Width>(c, of_constant(f), first, panel);
-        put(width, first, panel);
-      });
+    Sum::backward_rows(c, of_sum(f), x, dx, [&](auto get, auto put) {
+      use(with_constant(c, f, get),
+          [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first, element const* dy) {
+            Constant::template kernel_of_rows<Rows>::backward(c, of_constant(f), dy, dy, dy, const_cast<element*>(dy));
+            put(size, first, dy);
+          });
     });
     after_backward(c, f);
   }
@@ -123,11 +124,12 @@ struct fused_step {
   }
   template <class Context, class Get>
   static auto with_constant(Context& c, frame<element> const& f, Get get) {
-    return [&c, &f, get]<std::size_t Width>(std::integral_constant<std::size_t, Width> width, std::size_t first,
-                                            element* panel) {
-      Constant::kernel::template constant_columns<Width>(c, of_constant(f), first, panel);
-      get(width, first, panel, true);
-    };
+    return
+        [&c, &f, get]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first, element* y) {
+          element const* const no_base = nullptr;
+          Constant::template kernel_of_rows<Rows>::constant_onto(c, of_constant(f), no_base, y);
+          get(size, first, y, true);
+        };
   }
   // The parameters of both, if there are any, are asked for together.
   template <class Context>

@@ -59,6 +59,29 @@ struct op_place {
   }
 };
 
+/// `Place` with `Rows` of the `All` rows of a kernel that says it has `independent_rows`.
+template <class Place, std::size_t All, std::size_t Rows>
+struct place_of_rows : Place {
+  static constexpr std::size_t input_size = Place::input_size / All * Rows;
+  static constexpr std::size_t output_size =  // a loss has one
+      Place::output_size % All == 0 ? Place::output_size / All * Rows : Place::output_size;
+  static constexpr redistribution token_path{.exists = true};  // whoever asks for some rows has their targets
+};
+
+namespace detail {
+/// How many of `rows` rows of `row_bytes` each are within `limit` bytes, all chunks alike where that is possible with
+/// less than twice as many; 0 for a limit of 0.
+constexpr std::size_t rows_of_chunk(std::size_t rows, std::size_t row_bytes, std::size_t limit) {
+  if (limit == 0) return 0;
+  if (rows * row_bytes <= limit) return rows;
+  std::size_t const most = limit < row_bytes ? 1 : limit / row_bytes;
+  std::size_t const chunks = (rows + most - 1) / most;
+  for (std::size_t n = chunks; n < 2 * chunks; ++n)
+    if (rows % n == 0) return rows / n;
+  return (rows + chunks - 1) / chunks;
+}
+}  // namespace detail
+
 /// A module under a plan: declaration and placement are two things. `Module` says which parameters there are and what
 /// they mean; `placed<Module, Plan, Input>` is the specialised layer for an input with the dimensions `Input`: local
 /// shapes, layouts, redistributions, the memory it needs, `forward` and `backward`. This primary template places
@@ -90,17 +113,14 @@ struct placed {
   using output = typename place::output_dims;
   using kernel = typename Module::template kernel<place>;
 
-  static_assert(
-      !kernel::gives_columns || kernel::keeps_input,
-      "placed<Module, Plan, Input>: a kernel of 'Module' that declares gives_columns must declare keeps_input; "
-      "its columns are computed again in backward, from the input");
-
   static constexpr mesh_value mesh = place::mesh;
+  static constexpr std::size_t all_rows = kernel::independent_rows == 0 ? 1 : kernel::independent_rows;
   static constexpr bool reads_tokens = requires { typename Module::reads_tokens; };
+  static constexpr bool is_loss = requires { typename Module::is_loss; };
   static constexpr layout input_layout =
       reads_tokens ? Plan::token_layout : heddle::place(mesh, Plan::rules::value, place::in);
-  static constexpr layout output_layout = requires { typename Module::is_loss; }
-  ? place::output_layout : heddle::place(mesh, Plan::rules::value, place::out);
+  static constexpr layout output_layout =
+      is_loss ? place::output_layout : heddle::place(mesh, Plan::rules::value, place::out);
 
   /// Own placement → compute layout, and compute layout → own placement.
   static constexpr redistribution in_path = find_redistribution(mesh, place::in, input_layout, place::input_layout);
@@ -128,12 +148,18 @@ struct placed {
   static constexpr bool adds_forward = kernel::adds_forward && out_path.empty();
   static constexpr bool adds_backward = kernel::adds_backward && in_dual.empty();
   static constexpr bool adds_constant = kernel::adds_constant && in_place && identity_cotangent;
-  static constexpr bool gives_columns = kernel::gives_columns && out_path.empty() && out_dual.empty();
   static constexpr bool moves_nothing = in_path.empty() && in_dual.empty() && out_path.empty() && out_dual.empty();
-  static constexpr bool takes_columns = kernel::takes_columns && uses.size() == 0 && moves_nothing &&
-                                        Plan::panel_columns != 0 && (kernel::columns > Plan::panel_columns);
-  static constexpr std::size_t columns = kernel::columns;
-  static constexpr std::size_t panel_columns = Plan::panel_columns;
+  /// Rows that forward can give one by one in backward, since it is the input that is kept; 0 where it cannot.
+  static constexpr std::size_t independent_rows =
+      kernel::keeps_input && out_path.empty() && out_dual.empty() ? kernel::independent_rows : 0;
+  /// Of a loss: how many rows of logits at a time are within the plan's `logit_chunk`; 0 where it needs all.
+  static constexpr std::size_t chunk_rows =
+      is_loss && uses.size() == 0 && moves_nothing && kernel::independent_rows != 0
+          ? detail::rows_of_chunk(all_rows, place::input_size / all_rows * sizeof(element), Plan::logit_bytes)
+          : 0;
+  /// The kernel on `Rows` of its rows.
+  template <std::size_t Rows>
+  using kernel_of_rows = typename Module::template kernel<place_of_rows<place, all_rows, Rows>>;
   static constexpr std::size_t sites = kernel::sites;
 
   // Saved: the redistributed input or output where backward reads it, then what the kernel keeps.
@@ -161,9 +187,9 @@ struct placed {
       gathered_dy + pending_dx +
       slot<element>(
           detail::larger(detail::larger(redistribution_scratch(mesh, in_dual), redistribution_scratch(mesh, out_dual)),
-                         // Columns are computed again in backward.
-                         gives_columns ? detail::larger(kernel::forward_scratch, kernel::backward_scratch)
-                                       : kernel::backward_scratch));
+                         // Rows may be computed in backward.
+                         independent_rows != 0 ? detail::larger(kernel::forward_scratch, kernel::backward_scratch)
+                                               : kernel::backward_scratch));
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
@@ -201,26 +227,22 @@ struct placed {
     });
   }
 
-  /// `use(get)` with get(width, first, panel, onto): a constant `width` of columns from `first` on, of what forward
-  /// gives, to panel[rows,width]; added where `onto`.
+  /// `use(get)` with get(size, first, y, onto): a constant `size` of rows from `first` on, of what forward gives, to
+  /// y[size, …]; added where `onto`.
   template <class Context, class X, class F>
-  static void forward_columns(Context& c, frame<element> f, X const* x, F use) {
+  static void forward_rows(Context& c, frame<element> f, X const* x, F use) {
     X const* const x_compute = begin_forward(c, f, x);
-    use([&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, element* panel,
-                               bool onto = false) {
-      kernel::template forward_columns<Width>(c, f, x_compute, first, onto, panel);
-    });
+    use(rows_of(c, f, x_compute));
   }
-  /// `use(get, put)` with put(width, first, panel): these columns of dy to the gradients and to dx.
+  /// `use(get, put)` with put(size, first, dy): these rows of dy to the gradients and to their rows of dx.
   template <class Context, class X, class F>
-  static void backward_columns(Context& c, frame<element> f, X const* x, element* dx, F use) {
+  static void backward_rows(Context& c, frame<element> f, X const* x, element* dx, F use) {
     backward_by(c, f, x, nullptr, nullptr, dx, [&](X const* x_here, element const*, element const*, element* to) {
-      if constexpr (!reads_tokens) Context::backend::template fill<place::input_size>(element(0), to);
-      use([&]<std::size_t Width>(
-              std::integral_constant<std::size_t, Width>, std::size_t first, element* panel,
-              bool onto = false) { kernel::template forward_columns<Width>(c, f, x_here, first, onto, panel); },
-          [&]<std::size_t Width>(std::integral_constant<std::size_t, Width>, std::size_t first, element const* panel) {
-            kernel::template backward_columns<Width>(c, f, x_here, first, panel, to);
+      use(rows_of(c, f, x_here),
+          [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows>, std::size_t first, element const* dy) {
+            element const* const no_output = nullptr;
+            kernel_of_rows<Rows>::backward(c, f, x_here + first * row_size, no_output, dy,
+                                           reads_tokens ? nullptr : to + first * row_size);
           });
     });
   }
@@ -237,6 +259,20 @@ struct placed {
   }
 
  private:
+  static constexpr std::size_t row_size = kernel::independent_rows == 0 ? 0 : place::input_size / all_rows;
+  template <class Context, class X>
+  static auto rows_of(Context& c, frame<element> const& f, X const* x) {
+    return [&c, &f, x]<std::size_t Rows>(std::integral_constant<std::size_t, Rows>, std::size_t first, element* y,
+                                         [[maybe_unused]] bool onto = false) {
+      if constexpr (kernel::adds_forward) {
+        if (onto) {
+          kernel_of_rows<Rows>::forward_onto(c, f, y, x + first * row_size, y);
+          return;
+        }
+      }
+      kernel_of_rows<Rows>::forward(c, f, x + first * row_size, y);
+    };
+  }
   /// Asks for the parameters and brings x to where the op reads it; `f` becomes the kernel's frame.
   template <class Context, class X>
   static X const* begin_forward(Context& c, frame<element>& f, X const* x) {
@@ -290,12 +326,10 @@ struct kernel_traits {
   static constexpr bool adds_backward = false;  ///< has backward_onto(c, f, x, y, dy, base, dx)
   static constexpr bool adds_constant =
       false;  ///< y = x + constant: has constant_onto(c, f, base, y), base may be null
-  // In panels of columns of the last dimensions (nn/panelled_step.hpp): `columns` in all, of the rank.
-  static constexpr bool gives_columns = false;           ///< has forward_columns and backward_columns; keeps its input
-  static constexpr bool gives_constant_columns = false;  ///< has constant_columns and backward_constant_columns
-  static constexpr bool takes_columns = false;           ///< has forward_by_columns and backward_by_columns
-  static constexpr std::size_t columns = 0;
-  static constexpr std::size_t columns_forward_scratch = 0;  ///< of forward_by_columns
+  /// Rows of a kernel each of whose rows (all but the dimensions that it reads as one: a token) depends on the same row
+  /// of the input alone, or whose loss is the sum of its rows'. `kernel<Place>` then works for a place with fewer of
+  /// them, which has the smaller `input_size` and `output_size`, and for a loss the targets of those rows.
+  static constexpr std::size_t independent_rows = 0;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

@@ -27,8 +27,7 @@ struct product : primitive {
     static constexpr std::size_t n = detail::local_product_v<Place, Out>;
     static constexpr std::size_t m = Place::input_size / k;
 
-    static constexpr bool gives_columns = true;
-    static constexpr std::size_t columns = n;
+    static constexpr std::size_t independent_rows = m;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -49,20 +48,6 @@ struct product : primitive {
       Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
       Context::backend::template copy<m * k>(base, dx);
       Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx);
-    }
-
-    template <std::size_t Width, class Context>
-    static void forward_columns(Context&, frame<T> const& f, T const* x, std::size_t first, bool onto, T* y) {
-      T const* const weight = f.parameter[0] + first * k;
-      if (onto)
-        Context::backend::template product_accumulate<m, Width, k, false, true>(x, weight, y);
-      else
-        Context::backend::template product<m, Width, k, false, true>(x, weight, y);
-    }
-    template <std::size_t Width, class Context>
-    static void backward_columns(Context&, frame<T> const& f, T const* x, std::size_t first, T const* dy, T* dx) {
-      Context::backend::template product_accumulate<Width, k, m, true, false>(dy, x, f.gradient[0] + first * k);
-      Context::backend::template product_accumulate<m, k, Width, false, false>(dy, f.parameter[0] + first * k, dx);
     }
   };
 };

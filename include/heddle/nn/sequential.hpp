@@ -203,18 +203,16 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr bool adds_forward = detail::AddsForward<last>;
   static constexpr bool adds_backward = detail::AddsBackward<first>;
   /// Not where the last step's input stands in the output, or its cotangent in the output's: there is none.
-  static constexpr bool gives_columns =
-      detail::GivesColumns<last> && (count == 1 || (!last::in_place && !last::identity_cotangent));
-  static constexpr std::size_t columns = [] {
-    if constexpr (gives_columns)
-      return last::columns;
+  static constexpr std::size_t independent_rows = [] {
+    if constexpr (detail::GivesRows<last>)
+      return count == 1 || (!last::in_place && !last::identity_cotangent) ? last::independent_rows : std::size_t{0};
     else
       return std::size_t{0};
   }();
-  /// Columns of the logits at a time, where the loss takes them so (nn/panelled_step.hpp); else 0.
-  static constexpr std::size_t logit_panel = [] {
-    if constexpr (requires { last::logit_panel; })
-      return last::logit_panel;
+  /// Rows of the logits at a time (nn/chunked_loss.hpp); 0 without a loss, and where they stand whole.
+  static constexpr std::size_t logit_rows = [] {
+    if constexpr (requires { last::logit_rows; })
+      return last::logit_rows;
     else
       return std::size_t{0};
   }();
@@ -251,20 +249,20 @@ struct placed<sequential<Modules...>, Plan, Input> {
 
   /// The last step gives them (`placed`).
   template <class Context, class X, class F>
-  static void forward_columns(Context& c, frame<element> f, X const* x, F use) {
+  static void forward_rows(Context& c, frame<element> f, X const* x, F use) {
     element* const no_output = nullptr;
     forward_all(c, f, x, no_output, std::make_index_sequence<count - 1>{});
-    last::forward_columns(c, frame_of<count - 1>(f, values.scratch), input_at<count - 1>(f, x, no_output), use);
+    last::forward_rows(c, frame_of<count - 1>(f, values.scratch), input_at<count - 1>(f, x, no_output), use);
   }
   template <class Context, class X, class F>
-  static void backward_columns(Context& c, frame<element> f, X const* x, element* dx, F use) {
+  static void backward_rows(Context& c, frame<element> f, X const* x, element* dx, F use) {
     element* const no_output = nullptr;
     auto const frame_of_last = frame_of<count - 1>(f, cotangents.scratch);
     if constexpr (count == 1) {
-      last::backward_columns(c, frame_of_last, x, dx, use);
+      last::backward_rows(c, frame_of_last, x, dx, use);
     } else {
-      last::backward_columns(c, frame_of_last, input_at<count - 1>(f, x, no_output),
-                             const_cast<element*>(cotangent_at<count - 1>(f, no_output)), use);
+      last::backward_rows(c, frame_of_last, input_at<count - 1>(f, x, no_output),
+                          const_cast<element*>(cotangent_at<count - 1>(f, no_output)), use);
       backward_down<count - 2>(c, f, no_output, no_output, std::make_index_sequence<count - 2>{});
       first::backward(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, no_output),
                       cotangent_at<1>(f, no_output), dx);

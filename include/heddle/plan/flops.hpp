@@ -45,8 +45,7 @@ enum class recomputed : unsigned char {
 
 /// Operations of forward and backward together. A product's backward is two products of its size, one for each operand;
 /// so is each of attention's. With `recomputed::nothing` these are *model* FLOPs, else *hardware* FLOPs (arXiv
-/// 2205.05198 §6.3, arXiv 2204.02311 appendix B). The product that a plan's `logit_panels` repeats in backward, the
-/// head's forward once more, counts in neither.
+/// 2205.05198 §6.3, arXiv 2204.02311 appendix B).
 [[nodiscard]] constexpr std::uint64_t training_flops(forward_flops const& f, recomputed again = recomputed::nothing) {
   std::uint64_t const model = 3 * f.total();
   if (again == recomputed::attention) return model + f.layers.attention + f.ends.attention;

@@ -6,8 +6,11 @@
 #include <heddle/bytes.hpp>
 #include <heddle/detail/array_view.hpp>
 #include <heddle/plan/parameters.hpp>
+#include <heddle/plan/plan_error.hpp>
+#include <heddle/plan/policies.hpp>
 #include <heddle/tensor/pack_shares.hpp>
 #include <heddle/tensor/traffic.hpp>
+#include <type_traits>
 
 namespace heddle {
 
@@ -54,6 +57,14 @@ struct bucket_table {
   std::size_t elements = 0;                  ///< of the arena, whose end is for reductions that go alone
   std::size_t alone_offset = 0;
 };
+
+namespace detail {
+/// What is wrong with a plan's buckets, or void: one must hold an element of each rank that it is scattered over.
+template <std::size_t Bytes, std::size_t ElementBytes, std::size_t Ways>
+using bucket_fault = std::conditional_t<(Bytes >= ElementBytes * Ways), void,
+                                        plan_error<bucket<Bytes>, must_be_at_least<ElementBytes * Ways>,
+                                                   one_element_for_each_of_the_ranks_that_share_it<Ways>>>;
+}  // namespace detail
 
 /// The buckets of a stage: their classes, memory and traffic.
 template <class R, stage_kind Kind>
@@ -138,8 +149,15 @@ struct gradient_buckets {
       t.of[t.class_of[n]].total +=
           parameters::entry[n].copies * scattering_of(mesh, parameters::entry[n].reduction).size;
   }
+  /// Of a bucket that is refused below, so that this is all there is to read.
   static constexpr std::size_t at_least_one(std::size_t n) { return n == 0 ? 1 : n; }
   static constexpr arrays built = build();
+  static constexpr std::size_t widest() {
+    std::size_t most = 1;
+    for (std::size_t k = 0; k < built.count; ++k) most = detail::larger(most, built.of[k].ways);
+    return most;
+  }
+  static_assert(detail::without_fault<detail::bucket_fault<R::plan::bucket_bytes, sizeof(element), widest()>>::value);
 
  public:
   static constexpr std::size_t count = built.count;

@@ -28,7 +28,7 @@ struct known_policy {
   static_assert(
       kind_of<Policy> != policy_kind::none,
       "plan<Policies...>: 'Policy' must be a policy (mesh, rules, sequence_parallel, micro_batch, global_batch, "
-      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, logit_panels, fits); "
+      "accumulate, pipeline, precision, optimizer, padding, zero, bucket, reduce_gradients, logit_chunk, fits); "
       "remove it or wrap it in one of these");
   static_assert(sizeof(Policy) > 0);  // a policy's own sentences, even where nothing reads its value
   static constexpr bool value = kind_of<Policy> != policy_kind::none;
@@ -137,6 +137,12 @@ constexpr unsigned data_axes(mesh_value const& mesh, rule_list const& rules) {
   return set;
 }
 
+/// What is wrong with ZeRO on a mesh, or void.
+template <class Zero, class Mesh, bool HasReplicas>
+using zero_fault = std::conditional_t<HasReplicas, void,
+                                      plan_error<Zero, must_have_a_data_axis_to_split_over_in<Mesh>,
+                                                 add_an_axis_that_splits_the_batch, or_leave_zero_out>>;
+
 /// The axes that ZeRO splits over. An axis that does not split the batch has no replicas to share the state.
 template <class Zero, class Mesh, class Rules>
 struct zero_axes;
@@ -152,12 +158,14 @@ struct zero_axis {
 template <std::size_t Stage, class... Axes, class Mesh, class Rules>
 struct zero_axes<zero<Stage, Axes...>, Mesh, Rules> {
   static constexpr unsigned all = data_axes(Mesh::value, Rules::value);
-  static_assert(Stage == 0 || all != 0,
-                "zero<Stage>: the mesh must have a data axis to split the state over; add axis<dp, N> to the mesh, or "
-                "leave zero out");
+  static_assert(without_fault<zero_fault<zero<Stage, Axes...>, Mesh, Stage == 0 || all != 0>>::value);
   static_assert((true && ... && zero_axis<Stage, Axes, Mesh, Rules>::value));
   static constexpr unsigned value = sizeof...(Axes) == 0 ? all : (0U | ... | (1U << Mesh::value.index_of(id_v<Axes>)));
 };
+/// When gradients are reduced if the plan does not say.
+template <class Zero, class Mesh, class Rules>
+using default_reduction = reduce_gradients<
+    (Zero::stage >= 2 && Mesh::value.size_along(zero_axes<Zero, Mesh, Rules>::value) > 1) ? per_micro_batch : per_step>;
 template <class Zero, class Mesh, class Rules>
 using rest_of_zero =
     std::conditional_t<Zero::stage == 0, rest_as_computed, zero_rest<Zero::stage, zero_axes<Zero, Mesh, Rules>::value>>;
@@ -165,12 +173,6 @@ using rest_of_zero =
 struct no_limit {
   static constexpr std::size_t value = 0;
 };
-
-/// What is wrong with a bucket, or void: it must hold an element of each rank that it is scattered over.
-template <std::size_t Bytes, std::size_t ElementBytes, std::size_t Ways>
-using bucket_fault = std::conditional_t<
-    Bytes >= ElementBytes * Ways, void,
-    plan_error<bucket<Bytes>, must_be_at_least<ElementBytes * Ways>, one_element_for_each_of_the_data_ranks<Ways>>>;
 
 /// What is wrong with a global batch, or void.
 template <std::size_t GlobalBatch, std::size_t DataRanks, std::size_t MicroBatches>
@@ -221,13 +223,14 @@ struct plan {
   /// Rest layouts of parameters, gradients and optimizer state; a derived plan may declare its own.
   using rest_policy = detail::rest_of_zero<zero_choice, mesh, rules>;
   static constexpr gradient_reduction reduction =
-      detail::chosen_t<policy_kind::reduce_gradients, reduce_gradients<per_step>, Policies...>::value;
+      detail::chosen_t<policy_kind::reduce_gradients, detail::default_reduction<zero_choice, mesh, rules>,
+                       Policies...>::value;
   /// The most bytes of a gradient bucket.
   static constexpr std::size_t bucket_bytes =
       detail::chosen_t<policy_kind::bucket, bucket<25 * MiB>, Policies...>::value;
-  /// Columns of the logits at a time; 0 for all.
-  static constexpr std::size_t panel_columns =
-      detail::chosen_t<policy_kind::logit_panels, logit_panels<2048>, Policies...>::value;
+  /// The most bytes of the logits at a time.
+  static constexpr std::size_t logit_bytes =
+      detail::chosen_t<policy_kind::logit_chunk, logit_chunk<64 * MiB>, Policies...>::value;
   /// The most bytes that a rank may need; 0 for no bound.
   static constexpr std::size_t memory_limit = detail::chosen_t<policy_kind::fits, detail::no_limit, Policies...>::value;
   using pads = detail::chosen_t<policy_kind::padding, padding<pad<vocab>>, Policies...>;
@@ -239,7 +242,6 @@ struct plan {
       "plan<Policies...>: 'micro_batch' and 'global_batch' contradict each other; give one, the other follows");
   /// Ranks that share the batch.
   static constexpr std::size_t data_ways = detail::ways_for(mesh::value, rules::value, id_v<batch>);
-  static_assert(detail::without_fault<detail::bucket_fault<bucket_bytes, sizeof(element), data_ways>>::value);
   static constexpr std::size_t given_global_batch =
       detail::chosen_t<policy_kind::global_batch, global_batch<1>, Policies...>::value;
   static_assert(

@@ -48,8 +48,15 @@ struct data_ranks_times_micro_batches;
 /// The rule it breaks, and why.
 template <std::size_t Bytes>
 struct must_be_at_least;
-template <std::size_t DataRanks>
-struct one_element_for_each_of_the_data_ranks;
+template <std::size_t Ranks>
+struct one_element_for_each_of_the_ranks_that_share_it;
+/// The rule it breaks: there are no replicas to share the state.
+template <class Mesh>
+struct must_have_a_data_axis_to_split_over_in;
+/// The remedy.
+struct add_an_axis_that_splits_the_batch;
+/// The other remedy.
+struct or_leave_zero_out;
 /// The rule it breaks: a bound on memory. What the rank that needs most needs, where it is, and what takes most of it.
 template <std::size_t Bytes>
 struct must_not_be_less_than_the_bytes_of_a_rank;

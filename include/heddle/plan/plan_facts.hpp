@@ -154,6 +154,10 @@ stage_facts facts_of_stage(std::size_t first, std::size_t last) {
   std::size_t uses = 0;
   for_each_op<stage>([&]<class Module, class Op>(op_tag<Module, Op>, op_site const& site) {
     f.ops.push_back(facts_of_op<Module, Op>(site, f.at));
+    if constexpr (Op::chunk_rows != 0 && stage::logit_rows != 0) {
+      f.ops.back().forward = f.ops.back().backward = {};
+      loss_chunks<Op>::count(f.ops.back().backward, f.at);
+    }
     f.ops.back().first_use = uses;
     uses += f.ops.back().uses;
   });

@@ -37,7 +37,7 @@ enum class policy_kind : unsigned char {
   zero,
   bucket,
   reduce_gradients,
-  logit_panels,
+  logit_chunk,
   fits
 };
 
@@ -55,8 +55,7 @@ struct global_batch {
   static constexpr std::size_t value = Sequences;
 };
 
-/// Micro-batches per step. Gradients are reduced once, after the last, unless the plan says `reduce_gradients`.
-/// Default 1.
+/// Micro-batches per step. When their gradients are reduced is `reduce_gradients`. Default 1.
 template <std::size_t MicroBatches>
 struct accumulate {
   static_assert(MicroBatches > 0, "accumulate<MicroBatches>: 'MicroBatches' must be at least 1; leave it out for 1");
@@ -121,9 +120,9 @@ struct padding {
 };
 
 /// What of the training state is split over the data ranks instead of replicated, with padding where sizes do not
-/// divide: nothing (0, the default), optimizer state and the reduced gradients that it reads (1), all gradients (2, in
-/// steps of one micro-batch, or with `reduce_gradients<per_micro_batch>`; else each rank accumulates whole ones, as
-/// with 1), parameters too (3). See `zero_rest`.
+/// divide: nothing (0, the default), optimizer state and the reduced gradients that it reads (1), all gradients (2),
+/// parameters too (3). See `zero_rest`. Stages 2 and 3 reduce gradients after every micro-batch, since accumulated ones
+/// are whole; `reduce_gradients<per_step>` has it so, for memory against traffic.
 ///
 /// `Axes` are the data axes to split over; none means all that the rules bind to `batch`. Naming some of them leaves
 /// replicas over the others: hybrid sharding (Zhang et al., MiCS, arXiv 2205.00119 §3).
@@ -155,18 +154,21 @@ enum class gradient_reduction : unsigned char {
 inline constexpr gradient_reduction per_step = gradient_reduction::per_step;
 inline constexpr gradient_reduction per_micro_batch = gradient_reduction::per_micro_batch;
 
-/// Default `per_step`.
+/// Default `per_micro_batch` where `zero` splits gradients (stages 2 and 3, over more than one rank), so that they are
+/// split; else `per_step`.
 template <gradient_reduction When>
 struct reduce_gradients {
   static constexpr gradient_reduction value = When;
 };
 
-/// The columns of the vocabulary that the loss has at a time: where a rank holds more, the logits never stand whole,
-/// and backward computes them again panel by panel, a fourth product of the head. 0 keeps them whole, in all
-/// micro-batches in flight, and saves that product. Default 2048.
-template <std::size_t Columns>
-struct logit_panels {
-  static constexpr std::size_t value = Columns;
+/// The most bytes of logits that a rank holds at once, but at least those of one token. A step has them from backward,
+/// which computes logits, loss and gradient of one chunk of tokens after the other (`chunked_loss`). Default 64 MiB.
+template <std::size_t Bytes>
+struct logit_chunk {
+  static_assert(Bytes > 0,
+                "logit_chunk<Bytes>: 'Bytes' must be at least 1, which is a token at a time; write logit_chunk<64 * "
+                "MiB>, the default");
+  static constexpr std::size_t value = Bytes;
 };
 
 /// A bound for the memory of every rank, in bytes: a plan that needs more does not compile. Default none.
@@ -206,8 +208,8 @@ template <std::size_t B>
 inline constexpr policy_kind kind_of<bucket<B>> = policy_kind::bucket;
 template <gradient_reduction W>
 inline constexpr policy_kind kind_of<reduce_gradients<W>> = policy_kind::reduce_gradients;
-template <std::size_t C>
-inline constexpr policy_kind kind_of<logit_panels<C>> = policy_kind::logit_panels;
+template <std::size_t B>
+inline constexpr policy_kind kind_of<logit_chunk<B>> = policy_kind::logit_chunk;
 template <std::size_t B>
 inline constexpr policy_kind kind_of<fits<B>> = policy_kind::fits;
 }  // namespace detail

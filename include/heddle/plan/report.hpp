@@ -125,28 +125,28 @@ struct plan_report {
     t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     if (std::string const split = states(); !split.empty()) t.add({"zero", split});
+    if (std::string const when = reductions(); !when.empty()) t.add({"gradients", when});
     if (std::string const how = logits(); !how.empty()) t.add({"logits", how});
     return t.text("");
   }
 
-  /// How the loss has its columns, where there are more than the plan's `logit_panels`; else empty.
+  /// How the logits stand, where they are more than the plan's `logit_chunk`; else empty.
   static std::string logits() {
     std::string how;
-    if constexpr (whole::logit_panel != 0) {
-      how = "in panels of " + std::to_string(whole::logit_panel) +
-            " columns, and computed again in backward; logit_panels<0> keeps them";
-    } else {
-      for_each_op<whole>([&]<class Tag>(Tag, op_site const&) {
-        if constexpr (Tag::placed::takes_columns)
-          how = "whole, " + counted(Tag::placed::columns, "column") + " of a rank and not in panels of " +
-                std::to_string(Tag::placed::panel_columns) +
-                ": what is just before the loss in its chain gives no panels, or a sum over ranks";
-      });
-    }
+    for_each_op<whole>([&]<class Tag>(Tag, op_site const&) {
+      using op = typename Tag::placed;
+      if constexpr (op::chunk_rows != 0 && op::chunk_rows < op::all_rows)
+        how = std::to_string(op::all_rows) + " tokens of " +
+              readable_bytes(op::place::input_size / op::all_rows * sizeof(element)) + " a micro-batch, " +
+              (whole::logit_rows != 0 ? "in chunks of " + std::to_string(op::chunk_rows)
+                                      : "whole and not in chunks of " + std::to_string(op::chunk_rows) +
+                                            ": what is just before the loss in its chain does not give rows one by "
+                                            "one, or gives a sum over ranks");
+    });
     return how;
   }
 
-  /// What `zero` splits, and where that is less than it says; empty without `zero`.
+  /// What `zero` splits; empty without `zero`.
   static std::string states() {
     constexpr std::size_t stage = zero_stage_of<typename plan::rest_policy>;
     if constexpr (stage == 0) {
@@ -154,17 +154,39 @@ struct plan_report {
     } else {
       constexpr char const* splits[] = {"", "optimizer state", "optimizer state and gradients",
                                         "optimizer state, gradients and parameters"};
-      constexpr unsigned axes = zero_axes_of<typename plan::rest_policy>;
-      std::size_t ways = 1;
-      for (std::size_t a = 0; a < mesh.axes; ++a)
-        if ((axes >> a & 1U) != 0) ways *= mesh.axis[a].size;
-      if (ways == 1) return "stage " + std::to_string(stage) + " over 1 rank, which splits nothing";
-      bool const accumulates = plan::micro_batches > 1 && plan::reduction == gradient_reduction::per_step;
-      return "stage " + std::to_string(stage) + ", which splits " + splits[stage] +
-             (stage > 1 && accumulates ? "; gradients are whole until their one reduction, after the last of " +
-                                             std::to_string(plan::micro_batches) + " micro-batches"
-                                       : "");
+      if (mesh.size_along(zero_axes_of<typename plan::rest_policy>) == 1)
+        return "stage " + std::to_string(stage) + " over 1 rank, which splits nothing";
+      return "stage " + std::to_string(stage) + ", which splits " + splits[stage];
     }
+  }
+
+  /// What one reduction of all gradients sends: the most of the first ranks of the stages, bytes.
+  static constexpr std::size_t reduction_bytes() {
+    std::size_t most = 0;
+    for (std::size_t s = 0; s < stages; ++s) {
+      coordinates at{};
+      if (stages > 1) at[partition::axis] = s;
+      traffic_table sent{};
+      std::size_t const passes = with_stage_kind<R>(s, [&](auto kind) {
+        gradient_buckets<R, decltype(kind)::value>::count_step(sent, at);
+        return gradient_buckets<R, decltype(kind)::value>::passes;
+      });
+      most = larger(most, sent.bytes() / passes);
+    }
+    return most;
+  }
+
+  /// When accumulated gradients are reduced and what the choice costs; empty where there is none.
+  static std::string reductions() {
+    std::size_t const bytes = plan::micro_batches == 1 ? 0 : reduction_bytes();
+    if (bytes == 0) return {};
+    std::string const times = std::to_string(plan::micro_batches), sent = grouped_digits(bytes) + " bytes";
+    return plan::reduction == gradient_reduction::per_step
+               ? "reduced once, after the last of " + times + " micro-batches, sending " + sent +
+                     "; whole until then, which reduce_gradients<per_micro_batch> is not, and sends " + times +
+                     " times as much"
+               : "reduced after each of " + times + " micro-batches, sending " + times + " × " + sent +
+                     "; reduce_gradients<per_step> sends them once, and holds whole ones";
   }
 
   static std::string values() {

@@ -9,7 +9,7 @@ namespace heddle {
 
 /// What modules are placed under: the part of a plan that they can see. Plans that differ in schedule, accumulation or
 /// optimizer share it, and with it the code of every module.
-template <class Mesh, class Rules, class Element, class Pads, class Tokens, class Backend, std::size_t PanelColumns = 0>
+template <class Mesh, class Rules, class Element, class Pads, class Tokens, class Backend, std::size_t LogitBytes = 0>
 struct module_plan {
   using mesh = Mesh;
   using rules = Rules;
@@ -17,8 +17,8 @@ struct module_plan {
   using backend = Backend;
   /// Dimensions of the token ids of one micro-batch over all data ranks: [batch, sequence].
   using tokens = Tokens;
-  /// Columns of the logits at a time; 0 for all.
-  static constexpr std::size_t panel_columns = PanelColumns;
+  /// The most bytes of the logits at a time; 0 keeps them whole from forward to backward.
+  static constexpr std::size_t logit_bytes = LogitBytes;
 
   /// Token ids and targets are split over the batch's axes only: every rank is given whole sequences.
   static constexpr layout token_layout = place(mesh::value, rules::value, tokens::value, {1, {{tokens::value.dim[1]}}});
@@ -42,7 +42,7 @@ struct resolved {
   using element = typename PlanType::element;
   using batch_dim = dim<batch, PlanType::micro_batch_size * PlanType::data_ways>;
   using tokens = dims<batch_dim, dim<sequence, Model::context>>;
-  using modules = module_plan<mesh, rules, element, typename PlanType::pads, tokens, backend, PlanType::panel_columns>;
+  using modules = module_plan<mesh, rules, element, typename PlanType::pads, tokens, backend, PlanType::logit_bytes>;
   static constexpr layout token_layout = modules::token_layout;
   static constexpr dimension_list stored(dimension_list const& d) { return modules::stored(d); }
 };

@@ -32,6 +32,13 @@ class step_context {
   [[nodiscard]] std::int32_t const* targets() const { return targets_; }
   [[nodiscard]] std::int32_t ignore_index() const { return ignored_target; }
 
+  /// The same for rows that have these targets.
+  [[nodiscard]] step_context with_targets(std::int32_t const* targets) const {
+    step_context some = *this;
+    some.targets_ = targets;
+    return some;
+  }
+
   /// The key of random site `site` in layer `layer`: of this step, and never that of initial weights.
   [[nodiscard]] random_key key(std::size_t site, std::size_t layer) const {
     return {seed_, step_ + 1, layer * max_sites + site};

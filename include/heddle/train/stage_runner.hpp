@@ -78,7 +78,10 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     result.count = count_targets();
     loss_ = 0;
     context_.begin_step(0, 0, false);
-    for (std::size_t m = 0; m < p_->micro_batches; ++m) forward_through(m, m % in_flight_);
+    for (std::size_t m = 0; m < p_->micro_batches; ++m) {
+      forward_through(m, m % in_flight_);
+      add_loss(m % in_flight_);
+    }
     finish_sends();
     double totals[2] = {owns_loss() ? loss_ : 0, agreement(0)};
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals), comm::reduction::sum);
@@ -260,9 +263,11 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   void forward(std::size_t m, std::size_t s) {
     sent_activation_[s].wait();
     context_.begin_micro_batch(m, targets_at(m));
-    T* const y = slot_at(s) + p_->output;
-    p_->forward(context_, frame_of_slot(s), tokens_at(m), slot_at(s) + p_->input, y);
-    if (p_->is_last) loss_ += static_cast<double>(*y);
+    p_->forward(context_, frame_of_slot(s), tokens_at(m), slot_at(s) + p_->input, slot_at(s) + p_->output);
+  }
+  /// In training after backward, which may be what computes it (nn/chunked_loss.hpp).
+  void add_loss(std::size_t s) {
+    if (p_->is_last) loss_ += static_cast<double>(slot_at(s)[p_->output]);
   }
   void forward_through(std::size_t m, std::size_t s) {
     sent_activation_[s].wait();
@@ -278,6 +283,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     T* const slot = slot_at(s);
     p_->backward(context_, frame_of_slot(s), tokens_at(m), slot + p_->input, slot + p_->output, output_gradient(s),
                  slot + p_->input_gradient);
+    add_loss(s);
   }
 
   void update(step_facts<options> const& facts, step_result& result) {

@@ -53,23 +53,6 @@ inline void cross_entropy_sum(std::size_t rows, std::size_t width, T const* logi
 }
 
 template <class T>
-inline void cross_entropy_merge(std::size_t rows, T const* part_max, T const* part_sum, T const* part_target,
-                                T* row_max, T* row_sum, T* target_logit) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    T const part = part_max[row], before = row_max[row];
-    // A NaN on either side stays.
-    T const highest = before >= part ? before : before == before ? part : before;
-    // Columns of -infinity alone, or none, have no weight; their sum, of exp(-infinity + infinity), is no number.
-    auto const share = [highest](T maximum, T sum) {
-      return maximum == -std::numeric_limits<T>::infinity() ? T(0) : sum * std::exp(maximum - highest);
-    };
-    row_sum[row] = share(before, row_sum[row]) + share(part, part_sum[row]);
-    row_max[row] = highest;
-    target_logit[row] += part_target[row];
-  }
-}
-
-template <class T>
 inline double cross_entropy_loss(std::size_t rows, std::int32_t const* targets, std::int32_t ignore_index,
                                  T const* row_max, T const* row_sum, T const* target_logit, T* log_sum_exp) {
   double loss = 0;
@@ -128,15 +111,6 @@ struct cross_entropy {
   static void cross_entropy_sum(T const* logits, std::size_t valid, std::int64_t first, std::int32_t const* targets,
                                 T const* row_max, T* row_sum, T* target_logit) {
     detail::cross_entropy_sum(Rows, Vocab, logits, valid, first, targets, row_max, row_sum, target_logit);
-  }
-
-  /// Puts the columns of `part` to those of `row`: maxima, sums relative to them, target logits. A row without columns
-  /// is (-infinity, 0, 0); of columns that are all -infinity, which have no weight, the sum is not read. The on-line
-  /// softmax of Milakov and Gimelshein, arXiv 1805.02867 §3.
-  template <std::size_t Rows, class T>
-  static void cross_entropy_merge(T const* part_max, T const* part_sum, T const* part_target, T* row_max, T* row_sum,
-                                  T* target_logit) {
-    detail::cross_entropy_merge(Rows, part_max, part_sum, part_target, row_max, row_sum, target_logit);
   }
 
   /// log_sum_exp[Rows] for the backward pass; returns Σ (log_sum_exp - target_logit) over the rows whose target is not
