@@ -198,7 +198,6 @@ int main(int argc, char** argv) {
   peak();
   model<768, 128, 512, 65>();      // small: 12 sequences of 64, vocabulary 65
   model<256, 768, 3072, 50257>();  // GPT-2 124M: 4 sequences of 64
-  linear<256, 2048, 768>();        // a panel of its logits
   optimizer(800'000);
   optimizer(20'000'000);
   return bench::run(argc, argv);

@@ -152,9 +152,13 @@ void compare_with_serial() {
       });
     }
     // Predicted bytes are the bytes taken, and the bytes sent.
-    CHECK(trainer.allocated() ==
-          ledger::memory(
-              heddle::stage_partition<heddle::resolved<Model, Plan, heddle::host_backend>>::stage_of(rank.at())));
+    std::size_t const stage =
+        heddle::stage_partition<heddle::resolved<Model, Plan, heddle::host_backend>>::stage_of(rank.at());
+    CHECK(trainer.allocated() == ledger::memory(stage));
+    heddle::memory_table by_row{};
+    for (heddle::memory_row const& row : ledger::rows(stage))
+      by_row.bytes[static_cast<std::size_t>(row.category)] += row.total();
+    CHECK(by_row == ledger::memory(stage));
     heddle::traffic_table predicted = before;
     predicted.add(ledger::traffic(rank.at()), steps);
     CHECK(after == predicted);

@@ -39,7 +39,11 @@ void check_against_constants(hd::plan_facts const& f) {
   using ledger = hd::basic_ledger<R>;
   CHECK(f.parameters == ledger::parameters);
   CHECK(f.pipeline.bubble_of_total == ledger::bubble);
-  for (std::size_t s = 0; s < f.stages; ++s) CHECK(f.memory(s) == ledger::memory(s));
+  for (std::size_t s = 0; s < f.stages; ++s) {
+    CHECK(f.memory(s) == ledger::memory(s));
+    auto const rows = ledger::rows(s);
+    CHECK(f.memory_rows(s) == std::vector<hd::memory_row>(rows.begin(), rows.end()));
+  }
   for (hd::stage_facts const& s : f.stage) {
     hd::explained_stage const explained(f, s);
     CHECK(explained.sum() == ledger::traffic(s.at));

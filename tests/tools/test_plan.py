@@ -89,6 +89,13 @@ class Plan(unittest.TestCase):
         memory, traffic = re.findall(r"^  total +(\S+) +(\S+)$", text, re.MULTILINE)
         self.assertEqual(list(memory), [f"{stage['total']:,}" for stage in self.plan["memory"]])
         self.assertEqual(list(traffic), [f"{stage['most_bytes']:,}" for stage in self.plan["traffic"]])
+        for stage in self.plan["memory"]:
+            for category, bytes_of in stage["bytes"].items():
+                self.assertEqual(sum(row["bytes"] * row["times"] for row in stage["rows"] if row["category"] == category),
+                                 bytes_of)
+        first = [row for row in self.plan["memory"][0]["rows"] if row["category"] == "optimizer state"]
+        self.assertEqual([(row["what"], row["element"]) for row in first],
+                         [("first moment", "fp32"), ("second moment", "fp32")])
         for category in ("parameters", "gradients", "optimizer state", "activations"):
             row = re.search(rf"^  {category} +(\S+) +(\S+)$", text, re.MULTILINE)
             self.assertEqual(list(row.groups()), [f"{stage['bytes'][category]:,}" for stage in self.plan["memory"]])

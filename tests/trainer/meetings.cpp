@@ -16,6 +16,30 @@ using two = mesh<axis<dp, 2>>;
 struct gathered : plan<two, accumulate<2>, zero<3>, reduce_gradients<per_step>, bucket<4 * KiB>> {};
 struct replicated : plan<two, accumulate<2>, bucket<4 * KiB>> {};
 struct returned : plan<two, zero<1>> {};
+struct beside_tensors : plan<mesh<axis<dp, 2>, axis<tp, 2>>, zero<3>> {};
+
+/// What rank 0 asks for in a step, in order: `g` for a unit's parameters over dp, `.` for an op's own transfer over tp.
+template <class Plan>
+std::string order_of_step() {
+  using recorder = comm::recording<comm::thread_communicator>;
+  std::string order;
+  comm::run_threads(Plan::mesh::size, [&](comm::thread_communicator& world) {
+    recorder record(world.split(0, world.rank(), "world"));
+    mesh_communicator<typename Plan::mesh, recorder> rank(record);
+    trainer<model, Plan> trainer(rank, {.seed = 5, .learning_rate = 1e-2});
+    std::vector<std::int32_t> const tokens(trainer.local_tokens, 1);
+    record.clear();
+    trainer.step(tokens, tokens);
+    if (rank.rank() != 0) return;
+    for (comm::recorded_call const& one : record.calls()) {
+      bool const over_tp = one.group.find("tp") != std::string::npos;
+      bool const moves = one.op == comm::operation::all_gather || one.op == comm::operation::reduce_scatter;
+      if (over_tp && moves) order += '.';
+      if (!over_tp && one.op == comm::operation::all_gather && !one.joins) order += 'g';
+    }
+  });
+  return order;
+}
 
 template <class Plan>
 using parameters_of = stage_parameters<resolved<model, Plan, host_backend>, stage_kind::whole>;
@@ -57,6 +81,12 @@ TEST_CASE("a unit's parameters arrive by one call, before forward and before bac
   CHECK(found.parts == 2 * 2 * parts);
   CHECK(found.calls == 2 * 2 * visits);
   CHECK(found.blocking == 0);
+}
+TEST_CASE("the next unit's parameters are on their way before a unit's ops begin") {
+  // Tables, three layers of four transfers each, the last norm and the head. The first unit is waited for; when a
+  // unit's turn comes, the one after it is asked for before the unit's own transfers. Backward is forward's mirror.
+  std::string const there = "gg.gg....g....g....g.";
+  CHECK(order_of_step<beside_tensors>() == there + there);
 }
 TEST_CASE("gradients leave in buckets beside backward: reduced, or reduced into parts") {
   gathers const parts = of_step<gathered>(comm::operation::reduce_scatter);

@@ -40,9 +40,18 @@ json memory_json(answer const& a) {
       auto const category = static_cast<hd::memory_category>(c);
       bytes[std::string(name_of(category))] = m.of(category);
     }
+    json rows = json::array();
+    for (hd::memory_row const& row : a.plan.memory_rows(s))
+      if (row.bytes != 0)
+        rows.push_back({{"category", std::string(name_of(row.category))},
+                        {"what", std::string(row.what)},
+                        {"element", std::string(row.element)},
+                        {"bytes", row.bytes},
+                        {"times", row.times}});
     out.push_back({{"stage", s},
                    {"micro_batches_in_flight", a.plan.pipeline.peak_in_flight[s]},
                    {"bytes", bytes},
+                   {"rows", rows},
                    {"total", m.total()}});
   }
   return out;

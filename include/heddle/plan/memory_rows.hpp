@@ -17,6 +17,7 @@ struct memory_row {
   std::size_t bytes = 0;     ///< of one
   std::size_t times = 1;     ///< as many stand at once
   [[nodiscard]] constexpr std::size_t total() const { return bytes * times; }
+  friend constexpr bool operator==(memory_row const&, memory_row const&) = default;
 };
 
 /// The lines of a rank's ledger.

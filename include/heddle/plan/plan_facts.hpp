@@ -5,6 +5,7 @@
 #include <heddle/layout/describe.hpp>
 #include <heddle/pipeline/measured_schedule.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/plan/memory_rows.hpp>
 #include <heddle/plan/op_walk.hpp>
 #include <heddle/plan/report.hpp>
 #include <heddle/plan/stage_memory.hpp>
@@ -58,6 +59,7 @@ struct stage_facts {
   bool reduces_uses = false;   ///< each use of a parameter sends its own part
   std::size_t input_size = 0, output_size = 0;  ///< elements that come from the stage before, and go to the next; or 0
   memory_table (*memory)(std::size_t in_flight, std::size_t output_gradients) = nullptr;
+  std::vector<memory_row> (*rows)(std::size_t in_flight, std::size_t output_gradients) = nullptr;
 };
 
 struct plan_facts {
@@ -86,8 +88,14 @@ struct plan_facts {
     return stage[k];
   }
   [[nodiscard]] memory_table memory(std::size_t s) const {
-    std::size_t const in_flight = pipeline.peak_in_flight[s];
-    return of_stage(s).memory(in_flight, pipeline.gradients_ahead[s] == 1 ? 1 : in_flight);
+    return of_stage(s).memory(pipeline.peak_in_flight[s], output_gradients(s));
+  }
+  /// The same, line by line.
+  [[nodiscard]] std::vector<memory_row> memory_rows(std::size_t s) const {
+    return of_stage(s).rows(pipeline.peak_in_flight[s], output_gradients(s));
+  }
+  [[nodiscard]] std::size_t output_gradients(std::size_t s) const {
+    return pipeline.gradients_ahead[s] == 1 ? 1 : pipeline.peak_in_flight[s];
   }
 };
 
@@ -176,6 +184,10 @@ stage_facts facts_of_stage(std::size_t first, std::size_t last) {
   f.input_size = memory::is_first ? 0 : memory::input_size;
   f.output_size = memory::is_last ? 0 : memory::output_size;
   f.memory = &memory::table;
+  f.rows = [](std::size_t in_flight, std::size_t output_gradients) {
+    auto const rows = memory_rows_of_kind<R, Kind>(in_flight, output_gradients);
+    return std::vector<memory_row>(rows.begin(), rows.end());
+  };
   return f;
 }
 
