@@ -85,10 +85,12 @@ constexpr bool as_estimated(double times) {
 }
 static_assert(as_estimated<0>(2) && as_estimated<1>(2) && as_estimated<2>(2) && as_estimated<3>(3));
 // Small buckets, and several micro-batches where gradients wait for the last, send the same: but stage 3 gathers twice
-// for each micro-batch.
+// for each micro-batch. Stages 2 and 3 wait where the plan says so, and else reduce after each.
 static_assert(sends<0, bucket<4096>>(2) && sends<1, bucket<4096>>(2) && sends<3, bucket<4096>>(3));
-static_assert(sends<1, accumulate<5>>(2) && sends<2, accumulate<5>>(2) && sends<3, accumulate<5>>(2 * 5 + 1));
-static_assert(sends<2, accumulate<5>, reduce_gradients<per_micro_batch>>(5 + 1));
+static_assert(sends<1, accumulate<5>>(2) && sends<2, accumulate<5>, reduce_gradients<per_step>>(2));
+static_assert(sends<3, accumulate<5>, reduce_gradients<per_step>>(2 * 5 + 1));
+static_assert(sends<2, accumulate<5>>(5 + 1) && sends<3, accumulate<5>>(2 * 5 + 5));
+static_assert(sends<1, accumulate<5>, reduce_gradients<per_micro_batch>>(5 + 1));
 
 // Table 1, K = 12, in GB of 1e9.
 constexpr bool table_1(double billion, double n, std::size_t stage, double printed, double absolute) {
