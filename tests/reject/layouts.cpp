@@ -20,6 +20,7 @@ using mlp_tp = layout_of<world, split<mlp, tp>>;
 struct anything {};
 
 #if defined(REJECT_AXIS_TWICE_IN_A_LAYOUT)  // expect: an axis must appear at most once in a layout
+// expect: remove it from one of the parts
 // shows: heddle::tp
 constexpr auto refused = layout_of<world, split<batch, tp>, split<embed, tp>>::value;
 #elif defined(REJECT_SPLIT_AND_PARTIAL)    // expect: an axis must appear at most once in a layout
@@ -58,6 +59,7 @@ constexpr auto refused = dim<tp, 2>::size;
 #elif defined(REJECT_DIMENSION_TWICE)       // expect: each dimension name must appear once; rename one of the two
 constexpr auto refused = dims<batch_dim, embed_dim, dim<batch, 2>>::rank;
 #elif defined(REJECT_TWO_PARTIAL_OPERANDS)  // expect: at most one operand must be partial
+// expect: redistribute one of the two first
 constexpr auto refused = contraction_of<y_dims, x_dims, partial_tp, w_dims, partial_tp>::value;
 #elif defined(REJECT_OPERANDS_SPLIT_UNLIKE)     // expect: the operands must split a common dimension alike
 constexpr auto refused = contraction_of<y_dims, x_dims, embed_tp, w_dims, replicated>::value;

@@ -52,6 +52,7 @@ struct refused : plan<dp_mesh, fits<0>> {};
 #elif defined(REJECT_TWO_ZEROS)                // expect: each policy must be given at most once
 struct refused : plan<dp_mesh, zero<1>, zero<2, dp>> {};
 #elif defined(REJECT_UNKNOWN)                  // expect: 'Policy' must be a policy (mesh, rules
+// expect: remove it or wrap it in one of these
 // shows: anything
 struct refused : plan<tp_mesh, anything> {};
 #elif defined(REJECT_BARE_SCHEDULE)            // expect: 'Policy' must be a policy (mesh, rules
@@ -62,15 +63,20 @@ struct refused : plan<tp_mesh, one_f_one_b> {};
 // shows: micro_batch<4>
 struct refused : plan<micro_batch<2>, tp_mesh, micro_batch<4>> {};
 #elif defined(REJECT_RULES_AND_SEQUENCE)        // expect: 'rules' and 'sequence_parallel' contradict each other
+// expect: with rules<...>, say it by adding or leaving out shard<sequence, tp>
 struct refused : plan<tp_mesh, rules<shard<heads, tp>>, sequence_parallel<true>> {};
 #elif defined(REJECT_MICRO_AND_GLOBAL)          // expect: 'micro_batch' and 'global_batch' contradict each other
+// expect: give one, the other follows
 struct refused : plan<micro_batch<2>, global_batch<8>> {};
 #elif defined(REJECT_PIPELINE_WITHOUT_AXIS)     // expect: 'pipeline' and the mesh contradict each other
+// expect: add axis<pp, N> to the mesh, or remove the pipeline policy
 struct refused : plan<tp_mesh, pipeline<gpipe>> {};
 #elif defined(REJECT_RULE_FOR_NO_AXIS)          // expect: a rule must be for an axis of the mesh
+// expect: add the axis named here to the mesh (size 1 will do) or remove the rule
 // shows: heddle::shard<heddle::batch, heddle::dp>
 struct refused : plan<tp_mesh, rules<shard<heads, tp>, shard<batch, dp>>> {};
 #elif defined(REJECT_AXIS_WITHOUT_RULE)         // expect: each axis of the mesh must be used by a rule
+// expect: write rules<...> with a shard<dimension, axis> for the axis named here, or remove it
 // shows: heddle::axis<heddle::ep, 2>
 struct refused : plan<mesh<axis<tp, 2>, axis<ep, 2>>> {};
 #elif defined(REJECT_NO_SEQUENCES)              // expect: micro_batch<Sequences>: 'Sequences' must be at least 1

@@ -85,6 +85,7 @@ using refused = decltype(hd::trainer<good, no_plan>::context);
 // shows: no_loss
 using refused = decltype(hd::trainer<no_loss, one>::context);
 #elif defined(REJECT_PROCESS_GROUP)  // expect: along<Axis>: 'Axis' must be an axis of the mesh
+// expect: so add the axis to the mesh or name one that it has
 // shows: heddle::ep
 void refused() {
   hd::run<plan>(hd::threads, [](auto& rank) { rank.template along<hd::ep>().barrier(); });
