@@ -70,6 +70,9 @@ class Train(unittest.TestCase):
         last = float(lines[-1].split()[-1])
         for part in ("mesh ", "rules ", "parameters ", "[batch, sequence, embed]", "optimizer state", "the whole validation text"):
             self.assertIn(part, ended.stdout)
+        # Off a terminal each of so few steps has a line.
+        told = re.findall(r"^step (\d+) +loss \d+\.\d{4}  [\d,]+ tokens/s  \d+:\d\d left$", ended.stdout, re.MULTILINE)
+        self.assertEqual(told, list(map(str, range(STEPS))))
 
         with open(out / "metrics.csv", newline="") as file:
             self.assertEqual(file.readline().rstrip("\n"), HEADER)
