@@ -21,6 +21,9 @@ std::string reason<hd::plan_error<hd::size_of<Name, Size>, hd::must_be_a_multipl
 
 template <class Plan>
 void add(hd::detail::text_table& table, std::string& illegal) {
+  static_assert(
+      Plan::global_batch_size == plans::sequences::value,
+      "plans.hpp: the global batch of 'Plan' must be 'sequences', so that curves compare; give it that policy");
   using R = hd::resolved<model, Plan, hd::host_backend>;
   std::string const name(Plan::name);
   std::string const mesh = hd::describe(Plan::mesh::value);
@@ -35,14 +38,15 @@ void add(hd::detail::text_table& table, std::string& illegal) {
   }
 }
 
-template <class... Plans>
+template <class First, class... Others>
 void list() {
   hd::detail::text_table table(2);
   table.add({"plan", "mesh", "micro-batches", "memory of a rank", "a rank sends a step", "bubble"});
   std::string illegal;
-  (add<Plans>(table, illegal), ...);
+  add<First>(table, illegal);
+  (add<Others>(table, illegal), ...);
   std::printf("%s: %zu sequences of %zu tokens a step, fp32; memory and traffic of the rank that needs most\n\n%s%s",
-              std::string(model::name).c_str(), plans::sequences::value, model::context, table.text("").c_str(),
+              std::string(model::name).c_str(), First::global_batch_size, model::context, table.text("").c_str(),
               illegal.c_str());
 }
 
