@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tools/train's programs of the small model on one rank and under the default plan, the list of its plans, and the
-script's own refusals: test_train.py SERIAL DEFAULT LIST ROOT"""
+"""Runs tools/train's programs of the small model on one rank and under the default plan, each model's list of plans, and
+the script's own refusals: test_train.py SERIAL DEFAULT ROOT LISTS..."""
 import collections
 import csv
 import fractions
@@ -19,7 +19,8 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-SERIAL, DEFAULT, LIST, ROOT = *sys.argv[1:4], pathlib.Path(sys.argv[4])
+SERIAL, DEFAULT, ROOT = *sys.argv[1:3], pathlib.Path(sys.argv[3])
+LISTS = {pathlib.Path(program).stem.removeprefix("list-plans-"): program for program in sys.argv[4:]}
 HEADER = "step,tokens,train_loss,validation_loss,gradient_norm,learning_rate,tokens_per_second"
 TEXT = "".join(f"line {n} of {n * n} words, and {n % 7} more\n" for n in range(400))
 STEPS, TOKENS_A_STEP = 12, 12 * 64  # tiny: 12 sequences of 64 tokens
@@ -140,14 +141,27 @@ class Train(unittest.TestCase):
             self.assertAlmostEqual(float(rows[0]["train_loss"]), 5.55, delta=0.05)
             self.assertLess(float(rows[-1]["train_loss"]), entropy - 0.3)
 
+    def names(self, file):
+        """Of the models or the plans, in the order of the source."""
+        return re.findall(r'std::string_view name = "(.*)"', (ROOT / "tools" / "train_program" / f"{file}.hpp").read_text())
+
+    def test_every_model_trains_under_every_plan(self):
+        """What --model and --plan offer, the compiler accepts: a list is as much of each pair as compiles in seconds."""
+        self.assertEqual(list(LISTS), self.names("models"))
+        for model, program in LISTS.items():
+            with self.subTest(model=model):
+                lines = run(program=program).stdout.splitlines()
+                self.assertRegex(lines[0], rf"^{model}: 12 sequences of \d+ tokens a step, ")
+                self.assertEqual([line.split()[0] for line in lines[3:]], self.names("plans"))
+                self.assertFalse([line for line in lines if "cannot train it" in line])
+
     def test_the_list_of_plans(self):
-        lines = run(program=LIST).stdout.splitlines()
+        lines = run(program=LISTS["tiny"]).stdout.splitlines()
         self.assertRegex(lines[0], r"^tiny: 12 sequences of 64 tokens a step, fp32;")
         self.assertEqual(re.split("  +", lines[2]),
                          ["plan", "mesh", "micro-batches", "memory of a rank", "a rank sends a step", "bubble"])
         listed = {row[0]: row[1:] for row in (re.split("  +", line) for line in lines[3:])}
-        source = (ROOT / "tools" / "train_program" / "plans.hpp").read_text()
-        self.assertEqual(list(listed), re.findall(r'std::string_view name = "(.*)"', source))
+        self.assertEqual(list(listed), self.names("plans"))
         for name, (mesh, micro_batches, memory, sent, bubble) in listed.items():
             with self.subTest(plan=name):
                 axes = re.findall(r"(dp|pp|tp)(\d)", name)
