@@ -53,9 +53,10 @@ class Corpus(unittest.TestCase):
         return (build / "cxx-headers.txt").read_bytes()
 
     def made_up_compiler(self, *folders):
-        """One that looks for headers in these folders."""
+        """One that looks for headers in these folders, and speaks the user's language."""
         return self.command("made-up", "\n".join(
-            ['[ "$1 $2" = "-E -v" ] || exit 1', "exec >&2", "echo 'ignoring nonexistent directory \"/nowhere\"'",
+            ['[ "$1 $2" = "-E -v" ] || exit 1', "exec >&2",
+             '[ "$LC_ALL" = C ] || { echo "Die Suche beginnt hier:"; exit 0; }', "echo 'ignoring nonexistent directory \"/nowhere\"'",
              "echo '#include \"...\" search starts here:'", "echo '#include <...> search starts here:'",
              *(f"echo ' {folder}'" for folder in folders), "echo 'End of search list.'"]))
 
