@@ -89,7 +89,8 @@ constexpr std::size_t refused = uses<dropout<probability{-0.25}>, x>;
 #elif defined(REJECT_ODD_HEAD_DIM)           // expect: 'HeadDim' must be even, since it is rotated in pairs
 // shows: heddle::dim<heddle::head_dim, 3>
 constexpr std::size_t refused = uses<turned<dim<head_dim, 3>>, head_3>;
-#elif defined(REJECT_WIDTH_OF_HEADS)         // expect: gpt2<config>: 'width' must be a multiple of 'heads'
+#elif defined(REJECT_WIDTH_OF_HEADS)         // expect: config_width<64>, heddle::must_be_a_multiple_of_heads<7>
+// expect: use_a_width_of<63, 70>
 constexpr std::size_t refused = sizeof(gpt2<gpt2_config{.heads = 7, .width = 64}>::module);
 #elif defined(REJECT_NO_VOCABULARY)          // expect: gpt2<config>: 'vocabulary', 'context', 'layers'
 constexpr std::size_t refused = sizeof(gpt2<gpt2_config{.vocabulary = 0}>::module);

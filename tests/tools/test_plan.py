@@ -182,11 +182,11 @@ class Plan(unittest.TestCase):
         self.assertEqual(self.programs(), known)
 
     def test_sentences_are_found_in_a_compilers_output(self):
-        sentence = "gpt2<config>: 'width' must be a multiple of 'heads'; each head takes width / heads"
+        sentence = "dim<Name, Size>: 'Size' must be at least 1; leave the dimension out or give it a size"
         for log, found in (
             (f"a.hpp: In instantiation of ‘struct heddle::detail::x<1>’:\na.hpp:5:9: error: static assertion failed: {sentence}\n"
              "  5 |   static_assert(\n", sentence),
-            (f"a.hpp:5:9: error: static_assert failed due to requirement 'C.width % C.heads == 0' \"{sentence}\"\n  static_assert(\n",
+            (f"a.hpp:5:9: error: static_assert failed due to requirement '0UL > 0' \"{sentence}\"\n  static_assert(\n",
              sentence),
             ("a.hpp: In instantiation of ‘struct heddle::detail::axis<heddle::cp>’:\n"
              "a.hpp:5:9: error: static assertion failed: the axis named here\n", "the axis named here [struct detail::axis<cp>]"),
@@ -194,6 +194,8 @@ class Plan(unittest.TestCase):
              "heddle::must_be_a_multiple_of<8> >’\n", "plan_error<size_of<heads, 52>, must_be_a_multiple_of<8>>"),
             ("error: invalid application of 'sizeof' to an incomplete type 'heddle::plan_error<heddle::fits<8UL>>'\n",
              "plan_error<fits<8>>"),
+            ("error: implicit instantiation of undefined template 'heddle::model_error<heddle::gpt2_config, "
+             "heddle::config_width<64>>'\n", "model_error<gpt2_config, config_width<64>>"),
             ("a.hpp:1:1: error: expected ';'\n", None)):
             self.assertEqual(plan.reason_of(log), found)
 

@@ -350,7 +350,7 @@ def identity():
 
 def reason_of(log):
     """The library's sentence in a compiler's output, or nothing."""
-    found = re.search(r"plan_error<.*>", log)
+    found = re.search(r"(?:plan|model)_error<.*>", log)
     if found:
         text = found[0]
         depth = 0

@@ -4,6 +4,7 @@
 #include <heddle/detail/math.hpp>
 #include <heddle/layout/names.hpp>
 #include <heddle/models/model_concepts.hpp>
+#include <heddle/models/model_error.hpp>
 #include <heddle/nn/activation.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/cross_entropy.hpp>
@@ -38,8 +39,7 @@ struct gpt2_parts {
   static_assert(
       C.vocabulary > 0 && C.context > 0 && C.layers > 0 && C.heads > 0 && C.width > 0,
       "gpt2<config>: 'vocabulary', 'context', 'layers', 'heads' and 'width' must be at least 1; give each a size");
-  static_assert(C.heads == 0 || C.width % C.heads == 0,
-                "gpt2<config>: 'width' must be a multiple of 'heads'; each head takes width / heads");
+  static_assert(width_fits<gpt2_config, C.width, C.heads>::value);
   static constexpr std::size_t hidden = C.mlp == 0 ? 4 * C.width : C.mlp;
   static constexpr biased bias_choice = C.biased ? biased::yes : biased::no;
   static constexpr initializer start = normal(C.stddev);

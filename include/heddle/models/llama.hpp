@@ -4,6 +4,7 @@
 #include <heddle/detail/math.hpp>
 #include <heddle/layout/names.hpp>
 #include <heddle/models/model_concepts.hpp>
+#include <heddle/models/model_error.hpp>
 #include <heddle/nn/activation.hpp>
 #include <heddle/nn/attention.hpp>
 #include <heddle/nn/cross_entropy.hpp>
@@ -42,11 +43,9 @@ struct llama_parts {
                     C.mlp > 0,
                 "llama<config>: 'vocabulary', 'context', 'layers', 'heads', 'kv_heads', 'width' and 'mlp' must be at "
                 "least 1; give each a size");
-  static_assert(C.heads == 0 || C.width % C.heads == 0,
-                "llama<config>: 'width' must be a multiple of 'heads'; each head takes width / heads");
-  static_assert(
-      C.kv_heads == 0 || C.heads % C.kv_heads == 0,
-      "llama<config>: 'heads' must be a multiple of 'kv_heads'; each key/value head serves as many query heads");
+  // Rotary positions turn a head's elements in pairs: the sizes shown leave an even number to each.
+  static_assert(width_fits<llama_config, C.width, C.heads, 2 * C.heads>::value);
+  static_assert(kv_heads_fit<llama_config, C.kv_heads, C.heads>::value);
   static constexpr std::size_t queries = C.heads / C.kv_heads;
   static constexpr initializer start = normal(C.stddev);
   static constexpr initializer residual_start = normal(C.stddev / square_root(2.0 * static_cast<double>(C.layers)));
