@@ -144,16 +144,26 @@ struct has_dual {
   }
 };
 
-/// The path that stands in where the search would take too long is one too, and no cheaper.
+/// The path that stands in where the search would take too long.
+struct plainly {
+  static constexpr redistribution find(mesh_value const& mesh, dimension_list const& dims, layout const& a,
+                                       layout const& b) {
+    redistribution plain{};
+    if (!detail::can_redistribute(mesh, dims, a, b)) return plain;
+    plain.rank = dims.rank;
+    plain.from_size = local_size(mesh, dims, a);
+    plain.to_size = local_size(mesh, dims, b);
+    detail::plain_path(mesh, dims, a, b, plain);
+    return plain;
+  }
+};
+
+/// It is a path too, and no cheaper.
 struct plain_path_is_a_path {
   static constexpr bool holds(mesh_value const& mesh, dimension_list const& dims, layout const& a, layout const& b,
                               redistribution const& path) {
     if (!path.exists) return true;
-    redistribution plain{};
-    plain.rank = path.rank;
-    plain.from_size = path.from_size;
-    plain.to_size = path.to_size;
-    detail::plain_path(mesh, dims, a, b, plain);
+    redistribution const plain = plainly::find(mesh, dims, a, b);
     return plain.cost >= path.cost && ends_in_target::holds(mesh, dims, a, b, plain);
   }
 };
