@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -10,8 +11,11 @@ namespace heddle::testing {
 
 inline thread_local bool counting = false;
 inline thread_local std::size_t allocations = 0;
+/// Of all threads of the process, those that the library starts too.
+inline std::atomic<std::size_t> allocations_of_process{0};
 
 inline void count_allocation() {
+  allocations_of_process.fetch_add(1, std::memory_order_relaxed);
   if (counting) ++allocations;
 }
 
