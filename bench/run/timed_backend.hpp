@@ -172,11 +172,6 @@ struct timed_backend : heddle::host_backend {
     base::cross_entropy_sum<Rows, Vocab>(p...);
   }
   template <std::size_t Rows, class... P>
-  static void cross_entropy_merge(P... p) {
-    stopwatch const time(primitive::cross_entropy);
-    base::cross_entropy_merge<Rows>(p...);
-  }
-  template <std::size_t Rows, class... P>
   static double cross_entropy_loss(P... p) {
     stopwatch const time(primitive::cross_entropy);
     return base::cross_entropy_loss<Rows>(p...);
