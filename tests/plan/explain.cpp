@@ -108,7 +108,7 @@ TEST_CASE("a pipeline's facts are its constants, and its reasons Megatron's") {
         "over tp (it comes before shard<sequence, tp>), and the input lacks heads: every rank reads it whole over tp");
   CHECK(why(f, "wte.weight", phase::gradients, "the gradient, of the pipeline's two ends", operation::all_reduce) ==
         "the first and the last stage use one parameter (a tie): its gradient is partial over the two");
-  CHECK(why(f, "", phase::forward, "the op's own sums", operation::all_reduce) ==
+  CHECK(why(f, "", phase::backward, "the op's own sums", operation::all_reduce) ==
         "its algorithm completes the sums over vocab, which shard<vocab, tp> splits over tp");
 }
 

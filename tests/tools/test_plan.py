@@ -166,12 +166,13 @@ class Plan(unittest.TestCase):
                       "on_pipeline_stage<0>", ended.stderr)
 
     def test_logits_in_chunks(self):
-        """The last stage has one chunk less 64 tokens' logits and sums: of half of a vocabulary of 25, padded to 26."""
-        one = self.plan["memory"]
-        chunks = json.loads(self.answered(*QUESTION, "--logit-chunk", 16 * 13 * 4, "--json", "-").stdout)["memory"]
+        """The last stage has a chunk's logits, and four numbers a token, in scratch: of half of a vocabulary."""
+        question = [*QUESTION[:3], 4096, *QUESTION[4:]]
+        one, chunks = (json.loads(self.answered(*question, "--logit-chunk", tokens * 2048 * 4, "--json", "-").stdout)["memory"]
+                       for tokens in (64, 16))
         self.assertEqual([w["bytes"]["activations"] - p["bytes"]["activations"] for w, p in zip(one, chunks)], [0, 0])
         self.assertEqual([w["bytes"]["scratch"] - p["bytes"]["scratch"] for w, p in zip(one, chunks)],
-                         [0, (64 - 16) * (13 + 1 + 3) * 4])
+                         [0, (64 - 16) * (2048 + 1 + 3) * 4])
 
     def test_a_plan_that_cannot_work(self):
         question = MODEL + ["--mesh", "tp=8"]

@@ -98,10 +98,12 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
     ++pending_;
   } else if (!same_call(members_[first_].call, call)) {
     member const& first = members_[first_];
+    // In the order of ranks, whichever came first: one mistake has one text.
+    std::string const that = who_calls(first_, first.number, first.call), own = who_calls(m, me.number + 1, call);
     refuse(failure_kind::mismatch,
-           "communicator " + in_quotes(name_) +
-               ": ranks make calls that do not belong together: " + who_calls(first_, first.number, first.call) + "; " +
-               who_calls(m, me.number + 1, call) + unlike_parts(first.call, call) +
+           "communicator " + in_quotes(name_) + ": ranks make calls that do not belong together: " +
+               (first_ < m ? that + "; " + own + unlike_parts(first.call, call)
+                           : own + "; " + that + unlike_parts(call, first.call)) +
                "; make the same calls in the same order, with the same counts and types, on every rank");
   }
   me.call = call;
