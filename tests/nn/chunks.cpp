@@ -47,26 +47,39 @@ struct looked_up : primitive {
   };
 };
 
-/// y = 2x, by way of scratch, row by row; perhaps in place. One that keeps no input cannot give a row again.
-template <bool InPlace, bool KeepsInput = true>
+/// What of an op stands in the way of giving rows in backward.
+enum class obstacle { none, in_place, no_input, reads_output, random, sum };
+
+/// y = 2x, by way of scratch, row by row.
+template <obstacle Obstacle = obstacle::none>
 struct doubled : primitive {
   using parameters = parameter_list<>;
   template <class Input>
   using output = Input;
   template <class Place>
   struct kernel : kernel_traits {
-    static constexpr bool keeps_input = KeepsInput;
-    static constexpr bool in_place = InPlace;
+    static constexpr bool keeps_input = Obstacle != obstacle::no_input;
+    static constexpr bool keeps_output = Obstacle == obstacle::reads_output;
+    static constexpr bool in_place = Obstacle == obstacle::in_place;
+    static constexpr std::size_t sites = Obstacle == obstacle::random ? 1 : 0;
     static constexpr std::size_t independent_rows = Place::input_size / Place::template extent<vocab>;
+    static constexpr unsigned axes = Place::template axes_of<vocab>();
     static constexpr std::size_t forward_scratch = Place::input_size;
     template <class Context>
-    static void forward(Context&, frame<double> const& f, double const* x, double* y) {
+    static void forward(Context& c, frame<double> const& f, double const* x, double* y) {
+      if constexpr (Obstacle == obstacle::sum) {
+        double nothing = 0;
+        c.sum_over(axes, std::span<double>(&nothing, 1));
+      }
       for (std::size_t i = 0; i < Place::input_size; ++i) f.scratch[i] = 2 * x[i];
       for (std::size_t i = 0; i < Place::input_size; ++i) y[i] = f.scratch[i];
     }
     template <class Context>
     static void backward(Context&, frame<double> const&, double const*, double const*, double const* dy, double* dx) {
       for (std::size_t i = 0; i < Place::input_size; ++i) dx[i] = 2 * dy[i];
+    }
+    static constexpr void count_forward(traffic_table& t, coordinates const& at) {
+      if (Obstacle == obstacle::sum) count_reduction<double>(t, Place::mesh, at, axes, 1);
     }
   };
 };
@@ -127,8 +140,8 @@ constexpr std::size_t rows_of =
     placed<Module, module_plan<Mesh, Rules, double, padding<pad<vocab>>, tokens, host_backend, Bytes>,
            Input>::logit_rows;
 
-/// In chunks of at most `Bytes`: gradients by differences, and equal to the whole logits on one rank under each
-/// placement.
+/// In chunks of at most `Bytes`: gradients by differences, and equal to the whole logits on one rank, there and under
+/// dp2 tp2 with the sequence rule.
 template <class Module, std::size_t Bytes>
 void check_chunks() {
   using input = activations<embed_dim>;
@@ -137,8 +150,15 @@ void check_chunks() {
   subject const& one = subject_of<Module, input, mesh<>, megatron_rules, tokens, Bytes>();
   check_gradients(one);
   check_same(whole, one, "one rank");
-  check_same(whole, subject_of<Module, input, two, megatron_rules, tokens, Bytes>(), "dp2 tp2");
   check_same(whole, subject_of<Module, input, two, megatron_sequence_rules, tokens, Bytes>(), "dp2 tp2, sequence rule");
+}
+/// Under other placements, too.
+template <class Module, std::size_t Bytes>
+void check_placements() {
+  using input = activations<embed_dim>;
+  using two = mesh<axis<dp, 2>, axis<tp, 2>>;
+  subject const& whole = subject_of<Module, input, mesh<>, megatron_rules, tokens>();
+  check_same(whole, subject_of<Module, input, two, megatron_rules, tokens, Bytes>(), "dp2 tp2");
   // Two columns to each rank but the last, which has one real and one of padding.
   check_same(whole, subject_of<Module, input, mesh<axis<tp, 7>>, megatron_rules, tokens, Bytes / 8>(), "tp7");
   // The loss reads a slice of the sequence, and more of the batch than the rank was given: its targets are fetched.
@@ -164,6 +184,7 @@ TEST_CASE("chunks are alike where that takes less than twice as many, and have a
 TEST_CASE("chunks that divide the rows, that do not, and of one row") {
   static_assert(rows_of<sequential<head, loss>, 5 * row> == 4);
   check_chunks<sequential<head, loss>, 5 * row>();
+  check_placements<sequential<head, loss>, 5 * row>();
   check_chunks<sequential<head, loss>, row>();
   using seven = dims<dim<batch, 2>, dim<sequence, 7>>;
   using input = dims<dim<batch, 2>, dim<sequence, 7>, embed_dim>;
@@ -182,7 +203,10 @@ TEST_CASE("a head with a bias, and one that ends a chain of its own") {
                           loss>,
                3 * row>();
 }
-TEST_CASE("a loss of one's own") { check_chunks<sequential<biased_head, squares>, 5 * row>(); }
+TEST_CASE("a loss of one's own") {
+  check_chunks<sequential<biased_head, squares>, 5 * row>();
+  check_placements<sequential<biased_head, squares>, 5 * row>();
+}
 TEST_CASE("where nothing gives rows, the logits stay whole: after a second bias, or a sum over ranks") {
   check_chunks<sequential<biased_head, named<"second", bias<dims<vocab_dim>>>, loss>, 5 * row>();
   using row_parallel = sequential<product<dims<inner>, dims<vocab_dim>, start>, bias<dims<vocab_dim>>, loss>;
@@ -202,16 +226,22 @@ TEST_CASE("a table that tokens are looked up in gives rows, and has no input to 
   check_same(whole, parts, "one rank");
 }
 TEST_CASE("an op that uses scratch gives rows, at the end of a chain of its own too; there not in place") {
-  check_chunks<sequential<head, doubled<false>, loss>, 4 * row>();
-  check_chunks<sequential<head, doubled<true>, loss>, 4 * row>();
-  check_chunks<sequential<sequential<head, doubled<false>>, loss>, 4 * row>();
-  check_chunks<sequential<sequential<head, doubled<true>>, loss>, 4 * row>();
-  static_assert(rows_of<sequential<sequential<head, doubled<false>>, loss>, 4 * row> == 4);
-  static_assert(rows_of<sequential<sequential<head, doubled<true>>, loss>, 4 * row> == 0);
+  using in_place = doubled<obstacle::in_place>;
+  check_chunks<sequential<head, doubled<>, loss>, 4 * row>();
+  check_chunks<sequential<head, in_place, loss>, 4 * row>();
+  check_chunks<sequential<sequential<head, doubled<>>, loss>, 4 * row>();
+  check_chunks<sequential<sequential<head, in_place>, loss>, 4 * row>();
+  static_assert(rows_of<sequential<sequential<head, doubled<>>, loss>, 4 * row> == 4);
+  static_assert(rows_of<sequential<sequential<head, in_place>, loss>, 4 * row> == 0);
 }
-TEST_CASE("an op that does not keep its input has nothing to give rows from in backward") {
-  static_assert(rows_of<sequential<head, doubled<false, false>, loss>, row> == 0);
-  check_chunks<sequential<head, doubled<false, false>, loss>, 4 * row>();
+TEST_CASE("an op that keeps no input, reads its output, draws random numbers or moves something gives no rows") {
+  using two = mesh<axis<tp, 2>>;
+  static_assert(rows_of<sequential<head, doubled<obstacle::no_input>, loss>, row> == 0);
+  static_assert(rows_of<sequential<head, doubled<obstacle::reads_output>, loss>, row> == 0);
+  static_assert(rows_of<sequential<head, doubled<obstacle::random>, loss>, row> == 0);
+  static_assert(rows_of<sequential<head, doubled<obstacle::sum>, loss>, row, two> == 0);
+  check_chunks<sequential<head, doubled<obstacle::no_input>, loss>, 4 * row>();
+  check_chunks<sequential<head, doubled<obstacle::sum>, loss>, 4 * row>();
 }
 TEST_CASE("the logits do not stand whole, and but once where a chunk holds all") {
   using input = activations<embed_dim>;

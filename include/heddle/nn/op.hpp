@@ -149,12 +149,20 @@ struct placed {
   static constexpr bool adds_backward = kernel::adds_backward && in_dual.empty();
   static constexpr bool adds_constant = kernel::adds_constant && in_place && identity_cotangent;
   static constexpr bool moves_nothing = in_path.empty() && in_dual.empty() && out_path.empty() && out_dual.empty();
-  /// Rows that forward can give one by one in backward, since it is the input that is kept; 0 where it cannot.
-  static constexpr std::size_t independent_rows =
-      kernel::keeps_input && out_path.empty() && out_dual.empty() ? kernel::independent_rows : 0;
+  /// Whether some of the kernel's rows can be computed without the others: it draws no random numbers, for whose places
+  /// in the whole it would need to know which, and backward does not read the output.
+  static constexpr bool splits_into_rows = kernel::independent_rows != 0 && kernel::sites == 0 && !kernel::keeps_output;
+  /// Rows that forward can give one by one in backward, from the input, which is kept; 0 where it cannot.
+  static constexpr std::size_t independent_rows = [] {
+    if (!splits_into_rows || !kernel::keeps_input || !out_path.empty() || !out_dual.empty()) return std::size_t{0};
+    traffic_table moved{};  // by the kernel itself: it is called for each chunk, and in backward
+    kernel::count_forward(moved, coordinates{});
+    kernel::count_backward(moved, coordinates{});
+    return moved == traffic_table{} ? kernel::independent_rows : std::size_t{0};
+  }();
   /// Of a loss: how many rows of logits at a time are within the plan's `logit_chunk`; 0 where it needs all.
   static constexpr std::size_t chunk_rows =
-      is_loss && uses.size() == 0 && moves_nothing && kernel::independent_rows != 0
+      is_loss && uses.size() == 0 && moves_nothing && splits_into_rows
           ? detail::rows_of_chunk(all_rows, place::input_size / all_rows * sizeof(element), Plan::logit_bytes)
           : 0;
   /// The kernel on `Rows` of its rows.
