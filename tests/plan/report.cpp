@@ -95,15 +95,16 @@ TEST_CASE("what zero splits, what reductions cost, and that logits come in chunk
   std::size_t const once = 2 * hd::basic_ledger<on<accumulating>>::parameters, at_once_too = once + 2 * 16 * 8;
   std::string const parts = hd::detail::plan_report<on<accumulating>>::overview({0, 1});
   CHECK(parts.find("stage 2, which splits optimizer state and gradients\n") != parts.npos);
-  CHECK(parts.find(
-            "reduced once, after the last of 4 micro-batches, sending " + hd::detail::grouped_digits(once) +
-            " bytes; whole until then, which reduce_gradients<per_micro_batch> is not, and sends 4 times as much") !=
-        parts.npos);
-  CHECK(parts.find("logits      4 tokens of 64 B a micro-batch, in chunks of 2\n") != parts.npos);
+  CHECK(
+      parts.find(
+          "reduced once, after the last of 4 micro-batches, sending " + hd::detail::grouped_digits(once) +
+          " bytes, and whole until then; reduce_gradients<per_micro_batch> keeps one unit's and sends after each\n") !=
+      parts.npos);
+  CHECK(parts.find("logits      256 B a micro-batch, in chunks of 2 of 4 tokens\n") != parts.npos);
   std::string const often = hd::detail::plan_report<on<at_once>>::overview({0, 1});
   CHECK(often.find("stage 2, which splits optimizer state and gradients\n") != often.npos);
   CHECK(often.find("reduced after each of 4 micro-batches, sending 4 × " + hd::detail::grouped_digits(at_once_too) +
-                   " bytes; reduce_gradients<per_step> sends them once") != often.npos);
+                   " bytes; reduce_gradients<per_step> sends once, and keeps whole ones") != often.npos);
   CHECK(often.find("logits") == often.npos);
   std::string const alone = hd::detail::plan_report<on<one_data_rank>>::overview({0, 1});
   CHECK(alone.find("stage 3 over 1 rank, which splits nothing\n") != alone.npos);
@@ -115,7 +116,7 @@ TEST_CASE("what zero splits, what reductions cost, and that logits come in chunk
 
 TEST_CASE("where the logits are a sum over ranks, it is said that they stand whole") {
   std::string const text = hd::detail::plan_report<on<summed>>::overview({0, 1});
-  CHECK(text.find("4 tokens of 64 B a micro-batch, whole and not in chunks of 2: ") != text.npos);
+  CHECK(text.find("logits      256 B a micro-batch, whole and not in chunks of 200 B: the loss, or what") != text.npos);
 }
 
 }  // namespace report_test

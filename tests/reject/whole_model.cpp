@@ -43,6 +43,33 @@ struct no_loss {
   static constexpr std::size_t context = 4, vocabulary = 6;
   using module = hd::sequential<hd::named<"in", hd::embedding<hd::dim<hd::vocab, 6>, hd::dim<hd::embed, 4>>>>;
 };
+/// Reads a loss, as what follows one would.
+struct squared : hd::primitive {
+  using is_loss = void;
+  static constexpr std::size_t identities = 6;
+  using parameters = hd::parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : hd::kernel_traits {
+    static constexpr bool keeps_input = true;
+    template <class Context>
+    static void forward(Context&, hd::frame<float> const&, float const* x, float* y) {
+      *y = *x * *x;
+    }
+    template <class Context>
+    static void backward(Context&, hd::frame<float> const&, float const* x, float const*, float const* dy, float* dx) {
+      *dx = 2 * *x * *dy;
+    }
+  };
+};
+struct loss_inside {
+  static constexpr std::size_t context = 4, vocabulary = 6;
+  using v = hd::dim<hd::vocab, 6>;
+  using e = hd::dim<hd::embed, 4>;
+  using head = hd::sequential<hd::product<hd::dims<e>, hd::dims<v>, hd::normal(1)>, hd::cross_entropy<v>>;
+  using module = hd::sequential<hd::named<"in", hd::embedding<v, e>>, hd::named<"out", head>, squared>;
+};
 struct no_model {};
 struct no_plan {};
 
@@ -84,6 +111,9 @@ using refused = decltype(hd::trainer<good, no_plan>::context);
 #elif defined(REJECT_NO_LOSS)        // expect: the last module of the top level of 'module' must be a loss
 // shows: no_loss
 using refused = decltype(hd::trainer<no_loss, one>::context);
+#elif defined(REJECT_LOSS_INSIDE)    // expect: a module that ends in a loss must be the last
+// expect: put what follows it before it, or into the loss
+static_assert(hd::ledger<loss_inside, one>::parameters > 0);
 #elif defined(REJECT_PROCESS_GROUP)  // expect: along<Axis>: 'Axis' must be an axis of the mesh
 // expect: so add the axis to the mesh or name one that it has
 // shows: heddle::ep

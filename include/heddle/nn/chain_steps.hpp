@@ -26,6 +26,11 @@ template <class Placed>
 concept GivesRows = requires {
   requires Placed::independent_rows != 0;
 };
+/// What ends in a loss in chunks.
+template <class Placed>
+concept ChunkedLoss = requires {
+  requires Placed::logit_rows != 0;
+};
 /// A loss in chunks, and what gives it the rows of a chunk: a product, with its bias or as the end of a chain.
 template <class Source, class Loss>
 concept Chunks = GivesRows<Source> && requires {
@@ -64,9 +69,9 @@ template <class First, class Second, class... Rest>
 requires Fuses<First, Second>
 struct chain_steps<First, Second, Rest...> : chain_steps<fused_step<First, Second>, Rest...> {
 };
-template <class First, class Second, class... Rest>
+template <class First, class Second>
 requires Chunks<First, Second>
-struct chain_steps<First, Second, Rest...> : chain_steps<chunked_loss<First, Second>, Rest...> {
+struct chain_steps<First, Second> : chain_steps<chunked_loss<First, Second>> {
 };
 
 template <class Children>

@@ -34,11 +34,13 @@ struct loss_chunks {
 /// The product to the vocabulary and its loss as one, so that the logits never stand whole. In training nothing is
 /// computed before backward, which has all it needs: a chunk of tokens at a time it computes their logits, the loss,
 /// the gradient in the logits' place, and from that the gradients of weight and input. Where [tokens, vocabulary]
-/// would stand twice, [chunk, vocabulary] stands once, and the products are as many. An evaluation has the loss from
+/// would stand twice, [chunk, vocabulary] stands once (twice for a loss that does not work in place), and the products
+/// are as many. An evaluation has the loss from
 /// forward, in the same chunks.
 ///
 /// A model of what `placed` is, but that in training backward writes the output. `Source` gives rows on demand; the
-/// loss of a row depends on that row.
+/// loss of a row depends on that row. Nothing may read the loss between forward and backward: it ends its chain, which
+/// is the last of all.
 template <class Source, class Loss>
 struct chunked_loss {
   using element = typename Source::element;
@@ -52,12 +54,13 @@ struct chunked_loss {
 
   static constexpr std::size_t logit_rows = chunks::chunk;  ///< tokens at a time
   static constexpr std::size_t logits = slot<element>(Loss::place::input_size / chunks::rows * chunks::chunk);
+  static constexpr std::size_t gradient = Loss::kernel::backward_in_place ? 0 : logits;
   using kernel_of_chunk = typename Loss::template kernel_of_rows<chunks::chunk>;
   static constexpr std::size_t scratch_of_loss =
       slot<element>(kernel_of_chunk::saved) +
       slot<element>(detail::larger(kernel_of_chunk::forward_scratch, kernel_of_chunk::backward_scratch));
   static constexpr std::size_t own_scratch =
-      logits + scratch_of_loss + slot<element>(target_slots<typename Loss::place, chunks::rows>);
+      logits + gradient + scratch_of_loss + slot<element>(target_slots<typename Loss::place, chunks::rows>);
 
   static constexpr bool needs_input = Source::needs_input;
   static constexpr bool needs_output = false;
@@ -87,8 +90,8 @@ struct chunked_loss {
                                         auto& context, frame<element> const& of_loss, element* rows) {
                     element const* const no_output = nullptr;
                     Loss::template kernel_of_rows<Rows>::backward(context, of_loss, static_cast<element const*>(rows),
-                                                                  no_output, dy, rows);
-                    put(size, first, static_cast<element const*>(rows));
+                                                                  no_output, dy, rows + gradient);
+                    put(size, first, static_cast<element const*>(rows + gradient));
                   });
     });
   }
@@ -109,7 +112,7 @@ struct chunked_loss {
     of_loss.gradient += uses.size();
     of_loss.use += uses.size();
     of_loss.site += Source::sites;
-    of_loss.saved = rows + logits;
+    of_loss.saved = rows + logits + gradient;
     of_loss.scratch = of_loss.saved + slot<element>(kernel_of_chunk::saved);
     std::int32_t const* const targets =
         local_targets<typename Loss::place, chunks::rows>(c, of_loss.saved + scratch_of_loss);

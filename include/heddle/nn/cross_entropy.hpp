@@ -20,8 +20,9 @@ namespace heddle {
 /// that split batch and sequence, and stays so: the trainer reduces it once a step. **Saves** one log-sum-exp per
 /// token, and the logits; but where a product gives them, they are computed and used up in chunks of tokens
 /// (`chunked_loss`), and nothing is saved.
-/// **Moves**, forward, over the axes of `Vocab`: a maximum of T and a sum of 2T elements for T local tokens. Where the
-/// vocabulary, or the sequence, has taken an axis from the batch: the targets, once in each direction.
+/// **Moves** over the axes of `Vocab`: a maximum of T and a sum of 2T elements for T local tokens, in forward, or in
+/// backward for the tokens of each chunk. Where the vocabulary, or the sequence, has taken an axis from the batch: the
+/// targets, once in each direction, or in chunks once.
 template <class Vocab>
 struct cross_entropy : primitive {
   using is_loss = void;
@@ -40,6 +41,7 @@ struct cross_entropy : primitive {
     static constexpr unsigned axes = Place::template axes_of<typename Vocab::name>();
     static constexpr std::size_t saved = rows;
     static constexpr std::size_t independent_rows = rows;
+    static constexpr bool backward_in_place = true;
     // Maximum, sum and target logit of each row, then the targets.
     static constexpr std::size_t forward_scratch = 3 * rows + target_slots<Place, rows>;
     static constexpr std::size_t backward_scratch = target_slots<Place, rows>;

@@ -40,7 +40,8 @@ struct fused_step {
   static constexpr bool adds_forward = true;
   static constexpr bool adds_backward = Sum::adds_backward;
   static constexpr std::size_t independent_rows =
-      Sum::independent_rows == Constant::kernel::independent_rows &&
+      Constant::splits_into_rows && Constant::stays_local &&
+              Sum::independent_rows == Constant::kernel::independent_rows &&
               Constant::kernel::backward_scratch == 0  // where dx stands in scratch until it is complete
           ? Sum::independent_rows
           : 0;

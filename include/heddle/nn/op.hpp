@@ -76,7 +76,8 @@ constexpr std::size_t rows_of_chunk(std::size_t rows, std::size_t row_bytes, std
   if (rows * row_bytes <= limit) return rows;
   std::size_t const most = limit < row_bytes ? 1 : limit / row_bytes;
   std::size_t const chunks = (rows + most - 1) / most;
-  for (std::size_t n = chunks; n < 2 * chunks; ++n)
+  std::size_t const tried = chunks < 4096 ? chunks : 4096;  // compilers bound the length of loops
+  for (std::size_t n = chunks; n < chunks + tried; ++n)
     if (rows % n == 0) return rows / n;
   return (rows + chunks - 1) / chunks;
 }
@@ -97,6 +98,12 @@ constexpr std::size_t rows_of_chunk(std::size_t rows, std::size_t row_bytes, std
 ///   identity_cotangent         dx equals dy: backward may be called with dx == dy
 ///   adds_forward               there is forward_onto(context, frame, base, x, y): y = base + what forward gives
 ///   adds_backward              there is backward_onto(context, frame, x, y, dy, base, dx), likewise for dx
+///   independent_rows           rows of the output that backward can have one by one, by forward_rows and
+///   backward_rows;
+///                              0 if none
+///   logit_rows                 of what ends in a loss in chunks (nn/chunked_loss.hpp): in training forward gives 0,
+///   and
+///                              backward the loss
 ///   saved, forward_scratch, backward_scratch, sites
 ///   forward(context, frame, x, y), backward(context, frame, x, y, dy, dx)
 ///   count_forward(t, at), count_backward(t, at)   what one call moves, as constants
@@ -152,17 +159,24 @@ struct placed {
   /// Whether some of the kernel's rows can be computed without the others: it draws no random numbers, for whose places
   /// in the whole it would need to know which, and backward does not read the output.
   static constexpr bool splits_into_rows = kernel::independent_rows != 0 && kernel::sites == 0 && !kernel::keeps_output;
-  /// Rows that forward can give one by one in backward, from the input, which is kept; 0 where it cannot.
-  static constexpr std::size_t independent_rows = [] {
-    if (!splits_into_rows || !kernel::keeps_input || !out_path.empty() || !out_dual.empty()) return std::size_t{0};
-    traffic_table moved{};  // by the kernel itself: it is called for each chunk, and in backward
+  /// Whether the kernel's own algorithm moves nothing.
+  static constexpr bool stays_local = [] {
+    traffic_table moved{};
     kernel::count_forward(moved, coordinates{});
     kernel::count_backward(moved, coordinates{});
-    return moved == traffic_table{} ? kernel::independent_rows : std::size_t{0};
+    return moved == traffic_table{};
   }();
+  /// Rows that forward can give one by one in backward, from the input, which is kept; 0 where it cannot. What it moved
+  /// it would move for each chunk.
+  static constexpr std::size_t independent_rows =
+      splits_into_rows && kernel::keeps_input && out_path.empty() && out_dual.empty() && stays_local
+          ? kernel::independent_rows
+          : 0;
+  /// Targets are handed to a loss by rows, so its rows must be tokens.
+  static constexpr std::size_t local_tokens = local_size(mesh, place::token_dims, place::op.operand(place::token_dims));
   /// Of a loss: how many rows of logits at a time are within the plan's `logit_chunk`; 0 where it needs all.
   static constexpr std::size_t chunk_rows =
-      is_loss && uses.size() == 0 && moves_nothing && splits_into_rows
+      is_loss && uses.size() == 0 && moves_nothing && splits_into_rows && all_rows == local_tokens
           ? detail::rows_of_chunk(all_rows, place::input_size / all_rows * sizeof(element), Plan::logit_bytes)
           : 0;
   /// The kernel on `Rows` of its rows.
@@ -329,6 +343,7 @@ struct kernel_traits {
   static constexpr bool keeps_output = false;
   static constexpr bool in_place = false;
   static constexpr bool identity_cotangent = false;
+  static constexpr bool backward_in_place = false;  ///< backward may be called with dx == x
   static constexpr bool identity = false;       ///< y equals x, and dx dy, whatever the step: compositions leave it out
   static constexpr bool adds_forward = false;   ///< has forward_onto(c, f, base, x, y)
   static constexpr bool adds_backward = false;  ///< has backward_onto(c, f, x, y, dy, base, dx)

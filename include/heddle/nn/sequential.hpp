@@ -147,6 +147,10 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr std::array<detail::step_facts, count> all_facts(std::index_sequence<Index...>) {
     return {facts_of<step<Index>>()...};
   }
+  template <std::size_t... Index>
+  static constexpr bool ends_in_its_loss(std::index_sequence<Index...>) {
+    return (true && ... && (Index + 1 == count || !detail::ChunkedLoss<step<Index>>));
+  }
   static constexpr std::array<detail::step_facts, count> facts = all_facts(indices{});
   static constexpr detail::value_plan<count> values = detail::plan_values(facts);
   static constexpr detail::value_plan<count> cotangents = detail::plan_cotangents(facts);
@@ -209,6 +213,10 @@ struct placed<sequential<Modules...>, Plan, Input> {
     else
       return std::size_t{0};
   }();
+  static_assert(ends_in_its_loss(indices{}),
+                "sequential<Modules...>: a module that ends in a loss must be the last, since in training the loss is "
+                "known after "
+                "its backward; put what follows it before it, or into the loss");
   /// Rows of the logits at a time (nn/chunked_loss.hpp); 0 without a loss, and where they stand whole.
   static constexpr std::size_t logit_rows = [] {
     if constexpr (requires { last::logit_rows; })

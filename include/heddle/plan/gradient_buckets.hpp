@@ -152,12 +152,13 @@ struct gradient_buckets {
   /// Of a bucket that is refused below, so that this is all there is to read.
   static constexpr std::size_t at_least_one(std::size_t n) { return n == 0 ? 1 : n; }
   static constexpr arrays built = build();
-  static constexpr std::size_t widest() {
-    std::size_t most = 1;
+  /// Elements that the smallest bucket has: 0 where nothing is reduced.
+  static constexpr std::size_t least() {
+    std::size_t most = 0;
     for (std::size_t k = 0; k < built.count; ++k) most = detail::larger(most, built.of[k].ways);
     return most;
   }
-  static_assert(detail::without_fault<detail::bucket_fault<R::plan::bucket_bytes, sizeof(element), widest()>>::value);
+  static_assert(detail::without_fault<detail::bucket_fault<R::plan::bucket_bytes, sizeof(element), least()>>::value);
 
  public:
   static constexpr std::size_t count = built.count;

@@ -148,7 +148,8 @@ struct bucket {
 /// When gradients are summed over the data ranks.
 enum class gradient_reduction : unsigned char {
   per_step,        ///< once, after the last micro-batch: least traffic; every rank accumulates whole gradients
-  per_micro_batch  ///< after each: as many times the traffic as there are micro-batches; only the gradients of the unit
+  per_micro_batch  ///< after each, those of each use of a tied parameter: at least as many times the traffic as there
+                   ///< are micro-batches; only the gradients of the unit
                    ///< that is being computed stand unreduced, which saves where `zero` splits the reduced ones
 };
 inline constexpr gradient_reduction per_step = gradient_reduction::per_step;

@@ -135,13 +135,15 @@ struct plan_report {
     std::string how;
     for_each_op<whole>([&]<class Tag>(Tag, op_site const&) {
       using op = typename Tag::placed;
-      if constexpr (op::chunk_rows != 0 && op::chunk_rows < op::all_rows)
-        how = std::to_string(op::all_rows) + " tokens of " +
-              readable_bytes(op::place::input_size / op::all_rows * sizeof(element)) + " a micro-batch, " +
-              (whole::logit_rows != 0 ? "in chunks of " + std::to_string(op::chunk_rows)
-                                      : "whole and not in chunks of " + std::to_string(op::chunk_rows) +
-                                            ": what is just before the loss in its chain does not give rows one by "
-                                            "one, or gives a sum over ranks");
+      constexpr std::size_t bytes = op::place::input_size * sizeof(element);
+      if constexpr (op::is_loss && bytes > plan::logit_bytes) {
+        how = readable_bytes(bytes) + " a micro-batch, ";
+        if constexpr (whole::logit_rows != 0)
+          how += "in chunks of " + std::to_string(op::chunk_rows) + " of " + std::to_string(op::all_rows) + " tokens";
+        else
+          how += "whole and not in chunks of " + readable_bytes(plan::logit_bytes) +
+                 ": the loss, or what is just before it in its chain, does not give rows one by one";
+      }
     });
     return how;
   }
@@ -183,10 +185,9 @@ struct plan_report {
     std::string const times = std::to_string(plan::micro_batches), sent = grouped_digits(bytes) + " bytes";
     return plan::reduction == gradient_reduction::per_step
                ? "reduced once, after the last of " + times + " micro-batches, sending " + sent +
-                     "; whole until then, which reduce_gradients<per_micro_batch> is not, and sends " + times +
-                     " times as much"
+                     ", and whole until then; reduce_gradients<per_micro_batch> keeps one unit's and sends after each"
                : "reduced after each of " + times + " micro-batches, sending " + times + " × " + sent +
-                     "; reduce_gradients<per_step> sends them once, and holds whole ones";
+                     "; reduce_gradients<per_step> sends once, and keeps whole ones";
   }
 
   static std::string values() {
