@@ -3,6 +3,9 @@
 // What programs that train on the host with thread ranks need: models, plans, trainer, data. Metrics, loss curves and
 // sets of plans have headers of their own (train/metrics.hpp, train/loss_svg.hpp, plan/plan_set.hpp). A library
 // includes what it uses.
+#if __cplusplus < 202002L
+#error "heddle: the language must be C++20; compile with -std=c++20"
+#endif
 #include <heddle/backend/host.hpp>
 #include <heddle/backend/host/compile_flags.hpp>
 #include <heddle/models/gpt2.hpp>

@@ -448,7 +448,7 @@ def program_of(q):
             failed("linking the plan", linked.stderr)
         os.replace(folder / "plan", program)
     seconds = f"compiling the plan: {time.monotonic() - begin:.0f} s"
-    print(("\r" if sys.stderr.isatty() else "") + seconds + " " * 40, file=sys.stderr)
+    print(f"\r{seconds:<60}" if sys.stderr.isatty() else seconds, file=sys.stderr)
     forget(base)
     return program
 

@@ -7,6 +7,9 @@
 #define EIGEN_NO_CUDA
 #endif
 
+#if !__has_include(<Eigen/Core>)
+#error "heddle's host backend: Eigen must be in the include path; install libeigen3-dev, and add pkg-config's eigen3"
+#endif
 #include <Eigen/Core>
 
 #if !EIGEN_VERSION_AT_LEAST(3, 4, 0)
