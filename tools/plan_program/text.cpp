@@ -97,7 +97,9 @@ std::string amount(hd::explained_collective const& c) {
   return out;
 }
 
-std::string subject(hd::explained_collective const& c) { return c.where + (c.where.empty() || c.op.empty() ? "" : " ") + (c.op.empty() ? "" : "(" + c.op + ")"); }
+std::string subject(hd::explained_collective const& c) {
+  return c.where + (c.where.empty() || c.op.empty() ? "" : " ") + (c.op.empty() ? "" : "(" + c.op + ")");
+}
 
 std::string block(answer const& a, std::vector<answered_collective> const& some) {
   if (some.empty()) return "  nothing moves it\n";

@@ -50,7 +50,7 @@ struct gpt2_parts {
   using sequence_dim = dim<sequence, C.context>;
   using mlp_dim = dim<mlp, hidden>;
   using heads_dim = dim<heads, C.heads>;
-  using width_dim = dim < head_dim, C.width<C.heads ? 1 : C.width / C.heads>;  // where it is refused, nothing more
+  using width_dim = dim<head_dim, (C.width < C.heads ? 1 : C.width / C.heads)>;  // where it is refused, nothing more
   using attention = causal_attention<sequence_dim, heads_dim, 1, width_dim>;
   using qkv_dims = dims<heads_dim, typename attention::qkv_dim, width_dim>;
   using head_dims = dims<heads_dim, typename attention::group_dim, width_dim>;

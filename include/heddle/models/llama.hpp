@@ -55,7 +55,7 @@ struct llama_parts {
   using sequence_dim = dim<sequence, C.context>;
   using mlp_dim = dim<mlp, C.mlp>;
   using heads_dim = dim<heads, C.kv_heads>;
-  using width_dim = dim < head_dim, C.width<C.heads ? 2 : C.width / C.heads>;  // where it is refused, nothing more
+  using width_dim = dim<head_dim, (C.width < C.heads ? 2 : C.width / C.heads)>;  // where it is refused, nothing more
   using attention = causal_attention<sequence_dim, heads_dim, queries, width_dim>;
   using qkv_dims = dims<heads_dim, typename attention::qkv_dim, width_dim>;
   using head_dims = dims<heads_dim, typename attention::group_dim, width_dim>;
