@@ -23,20 +23,20 @@ __global__ void __launch_bounds__(Threads)
 }
 
 /// dtable[vocabulary, width] += the rows of dy whose id it holds, in the order of the rows: the host's sum, bit for bit
-/// where T is its own accumulator, and rounded once an id where it is not.
+/// where `Gradient` is what T is summed in, and rounded once an id where it is T and narrower (known-faults BF-3).
 ///
 /// Block (s, c) adds up segment s of `token_order`, in the columns that the c-th of the grid's blocks comes to; any
 /// number of them gives the same bits. The order is prepared by the host because it has the tokens before the device
 /// does, and once per batch: then a block exists for each distinct id of the batch and reads its own rows alone. Blocks
 /// that look for their rows would read all tokens for each of the table's ids, hundreds of millions at 50000 ids and a
 /// batch of 8192; atomics would not keep the order. Never launched for 0 segments.
-template <class T, int Threads>
+template <class T, class Gradient, int Threads>
 __global__ void __launch_bounds__(Threads)
     embedding_backward(int const* order, int const* segment_begin, int const* segment_id, T const* dy, int width,
-                       T* dtable) {
+                       Gradient* dtable) {
   bool const whole = whole_packs<T>(width, dy, dtable);
   int const begin = segment_begin[blockIdx.x], end = segment_begin[blockIdx.x + 1];
-  T* const row = dtable + static_cast<long long>(segment_id[blockIdx.x]) * width;
+  Gradient* const row = dtable + static_cast<long long>(segment_id[blockIdx.x]) * width;
   int const stride = static_cast<int>(gridDim.y) * Threads * pack_width<T>;
   for (int i = static_cast<int>(blockIdx.y * Threads + threadIdx.x) * pack_width<T>; i < width; i += stride) {
     pack<T> sum = load_pack<T>(row + i, width - i, whole);

@@ -32,12 +32,13 @@ struct adamw_factors {
 };
 
 /// A parameter with its state: weights w and moments m, v in the accumulator's type, since an update is below half a
-/// step of a narrow one (known-faults BF-1); gradient g in T. `rounded`, if not null, gets w in T. `factors` says which
-/// of the launch's factors are its own: parameters differ in decay, and may differ in their step.
-template <class T>
+/// step of a narrow one (known-faults BF-1); gradient g, in T or as a sum of many in the accumulator's type (BF-3).
+/// `rounded`, if not null, gets w in T. `factors` says which of the launch's factors are its own: parameters differ in
+/// decay, and may differ in their step.
+template <class T, class Gradient>
 struct adamw_tensor {
   accumulator_t<T>* w;
-  T const* g;
+  Gradient const* g;
   accumulator_t<T>* m;
   accumulator_t<T>* v;
   T* rounded;
@@ -51,18 +52,18 @@ struct adamw_tensor {
 /// Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, in the order of `host::optimizers::adamw`. Each operation is
 /// rounded by itself, so an element's bits depend neither on its place nor on how parameters are sharded.
 /// Factors lie in device memory: a kernel may write the clipping factor, and no copy to the host is waited for.
-template <class T, int Threads>
-__global__ void __launch_bounds__(Threads) adamw(adamw_tensor<T> const* tensors, tensor_chunk const* chunks, int length,
-                                                 adamw_factors<accumulator_t<T>> const* factors) {
+template <class T, class Gradient, int Threads>
+__global__ void __launch_bounds__(Threads) adamw(adamw_tensor<T, Gradient> const* tensors, tensor_chunk const* chunks,
+                                                 int length, adamw_factors<accumulator_t<T>> const* factors) {
   using A = accumulator_t<T>;
   using math::product;
   constexpr int width = pack_width<T>;
   tensor_chunk const chunk = chunks[blockIdx.x];
-  adamw_tensor<T> const all = tensors[chunk.tensor];
+  adamw_tensor<T, Gradient> const all = tensors[chunk.tensor];
   adamw_factors<A> const f = factors[all.factors];
   int const n = chunk_size(chunk, length, all.size);
   A *const w = all.w + chunk.begin, *const m = all.m + chunk.begin, *const v = all.v + chunk.begin;
-  T const* const g = all.g + chunk.begin;
+  Gradient const* const g = all.g + chunk.begin;
   T* const rounded = all.rounded == nullptr ? nullptr : all.rounded + chunk.begin;
   bool const aligned = aligned_for_packs(w, g, m, v, rounded);
   for (int i = static_cast<int>(threadIdx.x) * width; i < n; i += Threads * width) {

@@ -8,7 +8,7 @@
 /// Sums over the elements of listed tensors, in two stages of a fixed order: block b of the first leaves part[b] of
 /// chunk b; `sum_parts` adds up each tensor's parts, with first[t] the first chunk of tensor t. So there is a figure
 /// for each tensor: replicated ones count once in a norm (known-faults GN-1), and a check names the tensor. `part` has
-/// an element a chunk.
+/// an element a chunk. T is the type of the elements, for gradients that in which they are summed.
 namespace heddle::kernels {
 
 namespace detail {

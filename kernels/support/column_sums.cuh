@@ -39,11 +39,13 @@ __global__ void __launch_bounds__(Threads) column_sums(T const* dy, long long ro
 }
 
 /// The second stage, of these column sums and of a norm's gradients: out[width] += Σ over part[parts, width]. Eight
-/// threads a column, each an eighth of the parts in order, so the order depends on `parts` alone.
-/// Grid: ⌈width / (Threads / 8)⌉ blocks.
-template <class T, int Threads>
-__global__ void __launch_bounds__(Threads) add_parts(accumulator_t<T> const* part, int parts, int width, T* out) {
-  using A = accumulator_t<T>;
+/// threads a column, each an eighth of the parts in order, so the order depends on `parts` alone. `Gradient` is the
+/// type in which gradients are summed over micro-batches, which need not be that of the activations: a narrow one stops
+/// growing (known-faults BF-3). Grid: ⌈width / (Threads / 8)⌉ blocks.
+template <class Gradient, int Threads>
+__global__ void __launch_bounds__(Threads)
+    add_parts(accumulator_t<Gradient> const* part, int parts, int width, Gradient* out) {
+  using A = accumulator_t<Gradient>;
   static_assert(Threads % 32 == 0);
   constexpr int shares = 8, columns = Threads / shares;
   HEDDLE_SHARED(sums, Threads, A);
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(Threads) add_parts(accumulator_t<T> const* par
   if (thread >= columns || column >= width) return;
   sum = sums[thread];
   for (int s = 1; s < shares; ++s) sum += sums[s * columns + thread];
-  out[column] = T(A(out[column]) + sum);
+  out[column] = Gradient(A(out[column]) + sum);
 }
 
 }  // namespace heddle::kernels

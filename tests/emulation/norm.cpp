@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cuda_bf16.h>
 #include <doctest/doctest.h>
 
 #include <heddle/backend/host/norm.hpp>
@@ -20,14 +19,17 @@ using emulation::check_near;
 using emulation::guarded;
 using emulation::largest;
 using emulation::launch;
+using emulation::rounded;
 using emulation::values;
+using emulation::wide;
 
 /// A norm's arguments and results. RMS norm has no beta and no mean.
 template <class T>
 struct problem {
+  using A = wide<T>;
   std::size_t rows, width;
-  std::vector<T> x, gamma, beta, dy, base;
-  T epsilon = T(1e-5);
+  std::vector<A> x, gamma, beta, dy, base;
+  A epsilon = A(1e-5);
 
   problem(std::size_t r, std::size_t w, double spread, double centre = 0)
       : rows(r),
@@ -37,23 +39,26 @@ struct problem {
         beta(values<T>(w, 3)),
         dy(values<T>(r * w, 4)),
         base(values<T>(r * w, 5)) {
-    for (T& one : x) one += T(centre);
+    for (A& one : x) one += A(centre);
+    x = rounded<T>(x);
   }
 };
+/// Results, in what T is computed with.
 template <class T>
 struct normalised {
-  std::vector<T> y, mean, rstd;
+  std::vector<wide<T>> y, mean, rstd;
 };
 template <class T>
 struct gradients {
-  std::vector<T> dx, dgamma, dbeta;
+  std::vector<wide<T>> dx, dgamma, dbeta;
 };
 /// Gradients are added to what stood there.
 constexpr int stood = 3;
 
 template <class T>
-normalised<T> on_host(problem<T> const& p, std::vector<T> const& x, bool centred, bool offset) {
-  normalised<T> out{std::vector<T>(x.size()), std::vector<T>(p.rows), std::vector<T>(p.rows)};
+normalised<T> on_host(problem<T> const& p, std::vector<wide<T>> const& x, bool centred, bool offset) {
+  using A = wide<T>;
+  normalised<T> out{std::vector<A>(x.size()), std::vector<A>(p.rows), std::vector<A>(p.rows)};
   if (centred)
     host::detail::layer_norm(std::size_t{0}, p.rows, p.width, x.data(), p.gamma.data(),
                              offset ? p.beta.data() : nullptr, p.epsilon, out.y.data(), out.mean.data(),
@@ -65,8 +70,9 @@ normalised<T> on_host(problem<T> const& p, std::vector<T> const& x, bool centred
 }
 template <class T>
 gradients<T> on_host(problem<T> const& p, normalised<T> const& saved, bool centred, bool offset, bool onto) {
-  gradients<T> out{std::vector<T>(p.x.size()), std::vector<T>(p.width, T(stood)), std::vector<T>(p.width, T(stood))};
-  T const* const base = onto ? p.base.data() : nullptr;
+  using A = wide<T>;
+  gradients<T> out{std::vector<A>(p.x.size()), std::vector<A>(p.width, A(stood)), std::vector<A>(p.width, A(stood))};
+  A const* const base = onto ? p.base.data() : nullptr;
   if (centred)
     host::detail::layer_norm_backward(std::size_t{0}, p.rows, p.width, p.x.data(), p.gamma.data(), saved.mean.data(),
                                       saved.rstd.data(), p.dy.data(), base, out.dx.data(), out.dgamma.data(),
@@ -81,8 +87,8 @@ enum class place { own, of_x, of_dy, of_base };
 
 template <int Threads, class T>
 normalised<T> forward(problem<T> const& p, bool centred, bool offset, std::size_t shift, place to = place::own) {
-  guarded<T> x(p.x, shift), gamma(p.gamma, shift), beta(p.beta, shift), y(p.x.size(), shift), mean(p.rows),
-      rstd(p.rows);
+  guarded<T> x(p.x, shift), gamma(p.gamma, shift), beta(p.beta, shift), y(p.x.size(), shift);
+  guarded<wide<T>> mean(p.rows), rstd(p.rows);
   guarded<T>& out = to == place::of_x ? x : y;
   int const width = static_cast<int>(p.width);
   dim3 const grid(static_cast<unsigned>(p.rows));
@@ -95,14 +101,16 @@ normalised<T> forward(problem<T> const& p, bool centred, bool offset, std::size_
   return {out.values(), mean.values(), rstd.values()};
 }
 
-template <int Threads, class T>
+/// `Gradient` is what the parameters' gradients are summed in.
+template <int Threads, class Gradient, class T>
 gradients<T> backward(problem<T> const& p, normalised<T> const& saved, bool centred, bool offset, bool onto,
                       unsigned blocks, std::size_t shift, place to = place::own) {
-  guarded<T> x(p.x, shift), gamma(p.gamma, shift), mean(saved.mean), rstd(saved.rstd), dy(p.dy, shift),
-      base(p.base, shift), dx(p.x.size(), shift), gamma_part(blocks * p.width, shift),
+  using A = wide<T>;
+  guarded<T> x(p.x, shift), gamma(p.gamma, shift), dy(p.dy, shift), base(p.base, shift), dx(p.x.size(), shift);
+  guarded<A> mean(saved.mean), rstd(saved.rstd), gamma_part(blocks * p.width, shift),
       beta_part(blocks * p.width, shift);
-  std::vector<T> const before(p.width, T(stood));
-  guarded<T> dgamma = guarded<T>::sum(before, shift), dbeta = guarded<T>::sum(before, shift);
+  std::vector<A> const before(p.width, A(stood));
+  guarded<Gradient> dgamma = guarded<Gradient>::sum(before, shift), dbeta = guarded<Gradient>::sum(before, shift);
   guarded<T>& out = to == place::of_x ? x : to == place::of_dy ? dy : to == place::of_base ? base : dx;
   int const width = static_cast<int>(p.width), parts = static_cast<int>(blocks);
   long long const rows = static_cast<long long>(p.rows);
@@ -115,23 +123,23 @@ gradients<T> backward(problem<T> const& p, normalised<T> const& saved, bool cent
     launch("rms_norm_backward", kernels::rms_norm_backward<T, Threads>, dim3(blocks), dim3(Threads), x.read(),
            gamma.read(), rstd.read(), dy.read(), term, rows, width, out.data(), gamma_part.data());
   dim3 const grid(static_cast<unsigned>((width + Threads / 8 - 1) / (Threads / 8)));
-  launch("add_parts", kernels::add_parts<T, Threads>, grid, dim3(Threads), gamma_part.read(), parts, width,
+  launch("add_parts", kernels::add_parts<Gradient, Threads>, grid, dim3(Threads), gamma_part.read(), parts, width,
          dgamma.data());
   if (centred && offset)
-    launch("add_parts", kernels::add_parts<T, Threads>, grid, dim3(Threads), beta_part.read(), parts, width,
+    launch("add_parts", kernels::add_parts<Gradient, Threads>, grid, dim3(Threads), beta_part.read(), parts, width,
            dbeta.data());
-  for (guarded<T> const& part : {gamma_part, beta_part}) CHECK(part.values().size() == blocks * p.width);
+  for (guarded<A> const& part : {gamma_part, beta_part}) CHECK(part.values().size() == blocks * p.width);
   return {out.values(), dgamma.values(), dbeta.values()};
 }
 
 template <class T>
 void check_same(normalised<T> const& got, normalised<T> const& expected, bool centred, double ulps = 32) {
-  check_near(got.y, expected.y, ulps);
-  if (centred) check_near(got.mean, expected.mean, ulps);
-  check_near(got.rstd, expected.rstd, ulps);
+  check_near<T>(got.y, expected.y, ulps);
+  if (centred) check_near<wide<T>>(got.mean, expected.mean, ulps);
+  check_near<wide<T>>(got.rstd, expected.rstd, ulps);
 }
 
-template <class T, int Threads>
+template <class T, int Threads, class Gradient = wide<T>>
 void check_norm(std::size_t rows, std::size_t width, unsigned blocks, double spread = 1, double centre = 0) {
   problem<T> const p(rows, width, spread, centre);
   for (int kind = 0; kind < 3; ++kind) {
@@ -150,12 +158,13 @@ void check_norm(std::size_t rows, std::size_t width, unsigned blocks, double spr
     for (bool const onto : {false, true}) {
       CAPTURE(onto);
       gradients<T> const wanted = on_host(p, expected, centred, offset, onto);
-      gradients<T> const found = backward<Threads>(p, expected, centred, offset, onto, blocks, 0);
+      gradients<T> const found = backward<Threads, Gradient>(p, expected, centred, offset, onto, blocks, 0);
       // In a row of one element all that it is made of cancels.
-      check_near(found.dx, wanted.dx, 32, width == 1 ? largest(expected.rstd) * largest(p.dy) * largest(p.gamma) : 0);
-      check_near(found.dgamma, wanted.dgamma);
-      check_near(found.dbeta, wanted.dbeta);
-      gradients<T> const aside = backward<Threads>(p, expected, centred, offset, onto, blocks, 1);
+      check_near<T>(found.dx, wanted.dx, 32,
+                    width == 1 ? largest(expected.rstd) * largest(p.dy) * largest(p.gamma) : 0);
+      check_near<Gradient>(found.dgamma, wanted.dgamma);
+      check_near<Gradient>(found.dbeta, wanted.dbeta);
+      gradients<T> const aside = backward<Threads, Gradient>(p, expected, centred, offset, onto, blocks, 1);
       CHECK(aside.dx == found.dx);
       CHECK(aside.dgamma == found.dgamma);
       CHECK(aside.dbeta == found.dbeta);
@@ -169,14 +178,14 @@ void check_places() {
   problem<T> const p(7, 50, 1);
   for (bool const centred : {false, true}) {
     normalised<T> const saved = on_host(p, p.x, centred, true);
-    gradients<T> const apart = backward<64>(p, saved, centred, true, true, 3, 0);
+    gradients<T> const apart = backward<64, wide<T>>(p, saved, centred, true, true, 3, 0);
     for (place const to : {place::of_x, place::of_dy, place::of_base}) {
-      gradients<T> const found = backward<64>(p, saved, centred, true, true, 3, 0, to);
+      gradients<T> const found = backward<64, wide<T>>(p, saved, centred, true, true, 3, 0, to);
       CHECK(found.dx == apart.dx);
       CHECK(found.dgamma == apart.dgamma);
       CHECK(found.dbeta == apart.dbeta);
     }
-    gradients<T> const other = backward<160>(p, saved, centred, true, true, 3, 0);
+    gradients<T> const other = backward<160, wide<T>>(p, saved, centred, true, true, 3, 0);
     CHECK(other.dgamma == apart.dgamma);
     CHECK(other.dbeta == apart.dbeta);
   }
@@ -186,22 +195,13 @@ void check_places() {
 /// with. s in the place of base, and y in that of x, too.
 template <class T, int Threads>
 void check_residual(std::size_t rows, std::size_t width, std::size_t shift) {
-  using A = kernels::accumulator_t<T>;
-  auto const of = [](std::vector<float> const& in) {
-    std::vector<T> out;
-    for (float const one : in) out.push_back(T(one));
-    return out;
-  };
+  using A = wide<T>;
   std::size_t const n = rows * width;
-  guarded<T> const gamma(of(values<float>(width, 2)), shift), beta(of(values<float>(width, 3)), shift);
-  std::vector<T> const base = of(values<float>(n, 5)), x = of(values<float>(n, 1, 4));
+  guarded<T> const gamma(values<T>(width, 2), shift), beta(values<T>(width, 3), shift);
+  std::vector<A> const base = values<T>(n, 5), x = values<T>(n, 1, 4);
   std::vector<A> sum(n);
-  for (std::size_t i = 0; i < n; ++i) sum[i] = A(T(A(base[i]) + A(x[i])));
-  auto const wide = [](std::vector<T> const& in) {
-    std::vector<A> out;
-    for (T const& one : in) out.push_back(A(one));
-    return out;
-  };
+  for (std::size_t i = 0; i < n; ++i) sum[i] = base[i] + x[i];
+  sum = rounded<T>(sum);
   for (bool const centred : {false, true})
     for (bool const in_place : {false, true}) {
       CAPTURE(width);
@@ -225,8 +225,8 @@ void check_residual(std::size_t rows, std::size_t width, std::size_t shift) {
         launch("rms_norm_forward", kernels::rms_norm_forward<T, Threads>, grid, dim3(Threads), s.read(), gamma.read(),
                A(1e-5), w, alone.data(), rstd_alone.data());
       }
-      CHECK(wide(s.values()) == sum);
-      CHECK(wide(y.values()) == wide(alone.values()));
+      CHECK(s.values() == sum);
+      CHECK(y.values() == alone.values());
       CHECK(rstd.values() == rstd_alone.values());
     }
 }
@@ -243,6 +243,16 @@ TEST_CASE("norms: widths below, at and beside a multiple of the block; shares of
   check_norm<double, 32>(9, 4, 9);
   check_norm<float, 64>(40, 12, 11);
   check_norm<double, 256>(2, 1030, 5, 1e3);  // fewer rows than blocks
+}
+TEST_CASE("norms in bfloat16 and half: computed in float, rounded once, gradients summed in either type") {
+  for (std::size_t const width : {1, 7, 33, 64, 257}) {
+    check_norm<__nv_bfloat16, 32>(3, width, 2);
+    check_norm<__half, 64>(5, width, 3);
+  }
+  check_norm<__nv_bfloat16, 32, __nv_bfloat16>(9, 24, 4);
+  check_norm<__half, 32, __half>(9, 24, 4);
+  check_places<__nv_bfloat16>();
+  check_places<__half>();
 }
 TEST_CASE("norms far from zero: the variance does not cancel") {
   check_norm<double, 64>(2, 500, 1, 1, 1e6);
@@ -282,18 +292,19 @@ TEST_CASE("norms of NaN, infinity, a constant and what overflows when squared: a
     CHECK(std::isnan(got.y[45 + 8]));
     gradients<float> const wanted = on_host(p, expected, centred, true, false);
     for (std::size_t const shift : {0, 1}) {
-      gradients<float> const found = backward<32>(p, expected, centred, true, false, 2, shift);
-      check_near(found.dx, wanted.dx);
-      check_near(found.dgamma, wanted.dgamma);
+      gradients<float> const found = backward<32, float>(p, expected, centred, true, false, 2, shift);
+      check_near<float>(found.dx, wanted.dx);
+      check_near<float>(found.dgamma, wanted.dgamma);
     }
     CHECK(std::isfinite(wanted.dx[0]));
   }
 }
-TEST_CASE("a norm of the sum with a residual: of the sum as stored, which bfloat16 rounds") {
+TEST_CASE("a norm of the sum with a residual: of the sum as stored, which a narrow type rounds") {
   for (std::size_t const width : {1, 33, 64, 257})
     for (std::size_t const shift : {0, 1}) {
       check_residual<float, 32>(2, width, shift);
       check_residual<double, 64>(2, width, shift);
       check_residual<__nv_bfloat16, 32>(2, width, shift);
+      check_residual<__half, 64>(2, width, shift);
     }
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel at the types and the tuning that a plan uses, for nvcc's report of registers, shared memory and spills.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <activation/activation.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <embedding/embedding.cuh>
@@ -14,62 +17,50 @@
 
 namespace heddle::kernels {
 
-#define HEDDLE_NORMS(T)                                                                                                \
-  template __global__ void layer_norm_forward<T, 256>(T const*, T const*, T const*, T, int, T*, T*, T*);               \
-  template __global__ void residual_layer_norm_forward<T, 256>(T const*, T const*, T const*, T const*, T, int, T*, T*, \
-                                                               T*, T*);                                                \
-  template __global__ void layer_norm_backward<T, 256>(T const*, T const*, T const*, T const*, T const*, T const*,     \
-                                                       long long, int, T*, T*, T*);                                    \
-  template __global__ void rms_norm_forward<T, 256>(T const*, T const*, T, int, T*, T*);                               \
-  template __global__ void residual_rms_norm_forward<T, 256>(T const*, T const*, T const*, T, int, T*, T*, T*);        \
-  template __global__ void rms_norm_backward<T, 256>(T const*, T const*, T const*, T const*, T const*, long long, int, \
-                                                     T*, T*);                                                          \
-  template __global__ void column_sums<T, 256>(T const*, long long, int, T*);                                          \
-  template __global__ void add_parts<T, 256>(T const*, int, int, T*);                                                  \
-  template __global__ void biased_sum<T, 256>(T const*, T const*, T const*, long long, int, T*);
-#define HEDDLE_ACTIVATION(T, F)                                                                          \
-  template __global__ void activation_forward<T, F, 256>(T const*, long long, T*);                       \
-  template __global__ void activation_backward<T, F, 256>(T const*, T const*, long long, T*);            \
-  template __global__ void biased_activation_forward<T, F, 256>(T const*, T const*, long long, int, T*); \
-  template __global__ void biased_activation_backward<T, F, 256>(T const*, T const*, T const*, long long, int, T*, T*);
-#define HEDDLE_GATE(T, F)                                                          \
-  template __global__ void gated_forward<T, F, 256>(T const*, long long, int, T*); \
-  template __global__ void gated_backward<T, F, 256>(T const*, T const*, long long, int, T*);
+/// What has its address taken is compiled.
+template <class... Kernels>
+bool compiled(Kernels*... kernel) {
+  return ((kernel != nullptr) && ...);
+}
 
-#define HEDDLE_ALL(T)             \
-  HEDDLE_NORMS(T)                 \
-  HEDDLE_ACTIVATION(T, gelu_tanh) \
-  HEDDLE_ACTIVATION(T, gelu_erf)  \
-  HEDDLE_ACTIVATION(T, silu)      \
-  HEDDLE_ACTIVATION(T, relu)      \
-  HEDDLE_GATE(T, gelu_tanh)       \
-  HEDDLE_GATE(T, gelu_erf)        \
-  HEDDLE_GATE(T, silu)
+template <class T, class Activation>
+bool activations() {
+  return compiled(activation_forward<T, Activation, 256>, activation_backward<T, Activation, 256>,
+                  biased_activation_forward<T, Activation, 256>, biased_activation_backward<T, Activation, 256>);
+}
+template <class T, class Activation>
+bool gates() {
+  return compiled(gated_forward<T, Activation, 256>, gated_backward<T, Activation, 256>);
+}
 
-HEDDLE_ALL(float)
-HEDDLE_ALL(double)
+/// What depends on the type of the activations.
+template <class T>
+bool of_type() {
+  return compiled(layer_norm_forward<T, 256>, residual_layer_norm_forward<T, 256>, layer_norm_backward<T, 256>,
+                  rms_norm_forward<T, 256>, residual_rms_norm_forward<T, 256>, rms_norm_backward<T, 256>,
+                  column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>, cross_entropy_sum<T, 256>,
+                  cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>, rotary<T, 64, 256>,
+                  rotary<T, 128, 256>) &&
+         activations<T, gelu_tanh>() && activations<T, gelu_erf>() && activations<T, silu>() &&
+         activations<T, relu>() && gates<T, gelu_tanh>() && gates<T, gelu_erf>() && gates<T, silu>();
+}
+/// What gradients are summed in.
+template <class Gradient>
+bool of_gradient() {
+  return compiled(add_parts<Gradient, 256>, sum_of_squares<Gradient, 256>, count_not_finite<Gradient, 256>);
+}
+template <class T, class Gradient>
+bool of_both() {
+  return compiled(embedding_backward<T, Gradient, 256>, adamw<T, Gradient, 256>);
+}
 
-#define HEDDLE_INSTANTIATE(T)                                                                                          \
-  template __global__ void cross_entropy_max<T, 256>(T const*, int, int, T*);                                          \
-  template __global__ void cross_entropy_sum<T, 256>(T const*, int, int, long long, std::int32_t const*, T const*, T*, \
-                                                     T*);                                                              \
-  template __global__ void cross_entropy_loss<T, 256>(long long, std::int32_t const*, std::int32_t, T const*,          \
-                                                      T const*, T const*, T*, double*);                                \
-  template __global__ void cross_entropy_backward<T, 256>(T const*, int, int, long long, std::int32_t const*,          \
-                                                          std::int32_t, T const*, T, T*);                              \
-  template __global__ void adamw<T, 256>(adamw_tensor<T> const*, tensor_chunk const*, int, adamw_factors<T> const*);   \
-  template __global__ void sum_of_squares<T, 256>(listed_tensor<T> const*, tensor_chunk const*, int, double*);         \
-  template __global__ void count_not_finite<T, 256>(listed_tensor<T> const*, tensor_chunk const*, int, long long*);    \
-  template __global__ void dropout<T, 256>(T const*, T const*, T*, long long, const __grid_constant__ index_runs,      \
-                                           random_stream, dropout_rate<T>);                                            \
-  template __global__ void embedding_forward<T, 256>(std::int32_t const*, T const*, int, int, long long, T*);          \
-  template __global__ void embedding_backward<T, 256>(int const*, int const*, int const*, T const*, int, T*);          \
-  template __global__ void rotary<T, 64, 256>(T const*, T*, T const*, T const*, T, int, int, int);                     \
-  template __global__ void rotary<T, 128, 256>(T const*, T*, T const*, T const*, T, int, int, int)
-
-HEDDLE_INSTANTIATE(float);
-HEDDLE_INSTANTIATE(double);
-template __global__ void sum_parts<double, 256>(double const*, long long const*, double*);
-template __global__ void sum_parts<long long, 256>(long long const*, long long const*, long long*);
+bool all() {
+  return of_type<float>() && of_type<double>() && of_type<__nv_bfloat16>() && of_type<__half>() &&
+         of_gradient<float>() && of_gradient<double>() && of_gradient<__nv_bfloat16>() && of_gradient<__half>() &&
+         of_both<float, float>() && of_both<double, double>() && of_both<__nv_bfloat16, float>() &&
+         of_both<__nv_bfloat16, __nv_bfloat16>() && of_both<__half, float>() && of_both<__half, __half>() &&
+         compiled(cross_entropy_loss<float, 256>, cross_entropy_loss<double, 256>, sum_parts<double, 256>,
+                  sum_parts<long long, 256>);
+}
 
 }  // namespace heddle::kernels
