@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(Threads)
 
 /// log_sum_exp for backward, and part[block] = Σ (log_sum_exp - target_logit) over the block's rows whose target is not
 /// `ignore_index`, in nats. A thread for each of the `rows`, a grid that covers them, and `part` as large as the grid:
-/// `sum_parts` adds it up to the loss. The sum is in double, and divided by nothing.
+/// `sum_parts` adds it up to the loss, in the type that the caller has for it. The sum is in double, and divided by
+/// nothing.
 template <class A, int Threads>
 __global__ void __launch_bounds__(Threads)
     cross_entropy_loss(long long rows, std::int32_t const* targets, std::int32_t ignore_index, A const* row_max,
@@ -85,13 +86,14 @@ __global__ void __launch_bounds__(Threads)
   if (threadIdx.x == 0) part[blockIdx.x] = loss;
 }
 
-/// dlogits[rows, width] = scale·(softmax - onehot(target)); exactly 0 in rows to ignore and in padded columns. It may
-/// be `logits` itself: each thread reads what it writes, and before.
+/// dlogits[rows, width] = *scale·(softmax - onehot(target)); exactly 0 in rows to ignore and in padded columns. It may
+/// be `logits` itself: each thread reads what it writes, and before. The scale, the cotangent of the loss, is in device
+/// memory, where a step that is replayed as a graph finds it anew: it changes with the loss scale.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     cross_entropy_backward(T const* logits, int width, int valid, long long first, std::int32_t const* targets,
-                           std::int32_t ignore_index, accumulator_t<T> const* log_sum_exp, accumulator_t<T> scale,
-                           T* dlogits) {
+                           std::int32_t ignore_index, accumulator_t<T> const* log_sum_exp,
+                           accumulator_t<T> const* scale, T* dlogits) {
   using A = accumulator_t<T>;
   long long const row = blockIdx.x;
   bool const whole = whole_packs<T>(width, logits, dlogits);
@@ -100,13 +102,13 @@ __global__ void __launch_bounds__(Threads)
   std::int32_t const target = targets[row];
   int const real = target != ignore_index ? valid : 0;
   long long const column = table_row(target, first, valid);
-  A const normaliser = log_sum_exp[row];
+  A const normaliser = log_sum_exp[row], weight = *scale;
   for (int i = static_cast<int>(threadIdx.x) * pack_width<T>; i < width; i += Threads * pack_width<T>) {
     // Where nothing is real, nothing is read: it might be NaN.
     pack<T> value = i < real ? load_pack<T>(x + i, width - i, whole) : pack<T>{};
     for (int j = 0; j < pack_width<T>; ++j) {
-      A const probability = i + j < real ? math::product(scale, math::exp(value[j] - normaliser)) : A(0);
-      value[j] = i + j < real && i + j == column ? probability - scale : probability;
+      A const probability = i + j < real ? math::product(weight, math::exp(value[j] - normaliser)) : A(0);
+      value[j] = i + j < real && i + j == column ? probability - weight : probability;
     }
     store_pack(dx + i, value, width - i, whole);
   }

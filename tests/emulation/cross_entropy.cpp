@@ -110,10 +110,11 @@ void check_steps(std::size_t width, std::size_t valid, std::int64_t first, std::
   std::vector<A> expected(rows * width);
   host::detail::cross_entropy_backward(rows, width, x.data(), valid, first, wanted.data(), ignored, expected_lse.data(),
                                        scale, expected.data());
-  guarded<A> const log_sum_exp(expected_lse);
+  guarded<A> const log_sum_exp(expected_lse), scale_there(std::vector<A>{scale});
   auto const backward = [&](T* to) {
     launch("cross_entropy_backward", kernels::cross_entropy_backward<T, Threads>, blocks(rows), dim3(Threads),
-           logits.read(), w, v, static_cast<long long>(first), targets.read(), ignored, log_sum_exp.read(), scale, to);
+           logits.read(), w, v, static_cast<long long>(first), targets.read(), ignored, log_sum_exp.read(),
+           scale_there.read(), to);
   };
   backward(gradient.data());
   std::vector<A> const got = gradient.values();
@@ -140,8 +141,12 @@ double loss_of(std::vector<std::int32_t> const& wanted, std::vector<A> const& ma
   CHECK(part.values().size() == grid.x);
   log_sum_exp = lse.values();
   guarded<long long> const cut(std::vector<long long>{0, static_cast<long long>(grid.x)});
-  launch("sum_parts", kernels::sum_parts<double, Threads>, dim3(1), dim3(Threads), part.read(), cut.read(),
+  launch("sum_parts", kernels::sum_parts<double, double, Threads>, dim3(1), dim3(Threads), part.read(), cut.read(),
          loss.data());
+  guarded<A> rounded_loss(1);
+  launch("sum_parts", kernels::sum_parts<double, A, Threads>, dim3(1), dim3(Threads), part.read(), cut.read(),
+         rounded_loss.data());
+  CHECK(rounded_loss.values()[0] == static_cast<A>(loss.values()[0]));
   return loss.values()[0];
 }
 template <class A, int Threads>
@@ -183,6 +188,20 @@ TEST_CASE("cross-entropy's steps and backward: padding, parts, broken rows, in p
   }
   check_steps<float, 256>(2001, 2000, 0, 0, 80);
   check_steps<double, 256>(2000, 1999, 0, 0, 700);
+}
+TEST_CASE("cross-entropy's backward takes its scale from device memory: a launch repeated as it was finds another") {
+  guarded<float> const logits(values<float>(40, 1)), log_sum_exp(std::vector<float>{3});
+  guarded<std::int32_t> const targets(std::vector<std::int32_t>{7});
+  guarded<float> scale(std::vector<float>{1}), dlogits(40);
+  auto const replayed = [&] {
+    launch("cross_entropy_backward", kernels::cross_entropy_backward<float, 32>, dim3(1), dim3(32), logits.read(), 40,
+           40, 0LL, targets.read(), ignored, log_sum_exp.read(), scale.read(), dlogits.data());
+    return dlogits.values();
+  };
+  std::vector<float> const once = replayed();
+  *scale.data() = 1024;
+  std::vector<float> const again = replayed();
+  for (std::size_t i = 0; i < 40; ++i) CHECK(again[i] == 1024 * once[i]);
 }
 TEST_CASE("cross-entropy: the sum has the same bits at any address") {
   std::vector<float> const x = values<float>(256, 3, 4);

@@ -166,7 +166,7 @@ void check_sums(int length, std::size_t shift) {
   launch("sum_of_squares", kernels::sum_of_squares<T, Threads>, grid, dim3(Threads), list.data(), chunks.data(), length,
          part.data());
   CHECK(part.values().size() == chunks.size());
-  launch("sum_parts", kernels::sum_parts<double, Threads>, tensors, dim3(Threads), part.read(), first.read(),
+  launch("sum_parts", kernels::sum_parts<double, double, Threads>, tensors, dim3(Threads), part.read(), first.read(),
          sum.data());
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     double const expected = host::optimizers::sum_of_squares(x[t].values().data(), sizes[t]);
@@ -178,8 +178,8 @@ void check_sums(int length, std::size_t shift) {
   auto const count = [&] {
     launch("count_not_finite", kernels::count_not_finite<T, Threads>, grid, dim3(Threads), list.data(), chunks.data(),
            length, counted.data());
-    launch("sum_parts", kernels::sum_parts<long long, Threads>, tensors, dim3(Threads), counted.read(), first.read(),
-           bad.data());
+    launch("sum_parts", kernels::sum_parts<long long, long long, Threads>, tensors, dim3(Threads), counted.read(),
+           first.read(), bad.data());
     CHECK(counted.values().size() == chunks.size());
   };
   count();
