@@ -49,12 +49,14 @@ __device__ inline unsigned kept_elements(index_runs const& map, random_stream co
 /// (Srivastava et al. 2014, scaled at training time): bit for bit `host::random::dropout`, whatever the grid, since the
 /// mask depends on the key and on the global index of each of the n elements alone (`map`). Padding gets base, or 0.
 /// y may be x or base. Grid-stride, never launched for n = 0. Backward is this kernel on dy with the same stream and no
-/// base, since the mask is its own adjoint: nothing is kept.
+/// base, since the mask is its own adjoint: nothing is kept. The stream is in device memory, since its key has the
+/// step: as an argument it would be a part of a captured graph, which would draw one mask for all steps.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
-    dropout(T const* x, T const* base, T* y, long long n, const __grid_constant__ index_runs map, random_stream stream,
-            dropout_rate<accumulator_t<T>> rate) {
+    dropout(T const* x, T const* base, T* y, long long n, const __grid_constant__ index_runs map,
+            random_stream const* stream, dropout_rate<accumulator_t<T>> rate) {
   using A = accumulator_t<T>;
+  random_stream const numbers = *stream;
   constexpr int width = pack_width<T>;
   bool const aligned = aligned_for_packs(x, base, y);
   long long const stride = static_cast<long long>(gridDim.x) * Threads * width;
@@ -62,7 +64,7 @@ __global__ void __launch_bounds__(Threads)
     int const count = n - i < width ? static_cast<int>(n - i) : width;
     bool const whole = aligned && count == width;
     unsigned const kept =
-        rate.keeps_all ? ~0U : kept_elements(map, stream, rate.limit, static_cast<std::uint64_t>(i), count);
+        rate.keeps_all ? ~0U : kept_elements(map, numbers, rate.limit, static_cast<std::uint64_t>(i), count);
     pack<T> value = load_pack<T>(x + i, count, whole);
     // Selected, not multiplied by 0: a dropped infinity is 0 as well, forward and backward.
     for (int j = 0; j < width; ++j) value[j] = (kept >> j & 1U) != 0 ? math::product(value[j], rate.scale) : A(0);

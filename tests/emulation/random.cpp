@@ -87,9 +87,10 @@ std::vector<wide<T>> dropped(arrays<wide<T>> const& in, bool with_base, into tar
   std::size_t const n = in.x.size();
   guarded<T> x(in.x, offset), base(in.base, offset), other(n, offset);
   guarded<T>& y = target == into::x ? x : target == into::base ? base : other;
+  random_stream const stream(key);
   launch("dropout", kernels::dropout<T, Threads>, dim3(grid), dim3(Threads), x.read(),
-         with_base ? base.read() : nullptr, y.data(), static_cast<long long>(n), kernels::index_runs::of(map),
-         random_stream{key}, kernels::dropout_rate<wide<T>>::of(p));
+         with_base ? base.read() : nullptr, y.data(), static_cast<long long>(n), kernels::index_runs::of(map), &stream,
+         kernels::dropout_rate<wide<T>>::of(p));
   return y.values();
 }
 
@@ -126,6 +127,22 @@ TEST_CASE("dropout has the host's bits: parts, padding, bases, in place, at any 
   // The mask of float, computed in float, rounded once.
   check_dropout<__nv_bfloat16, 32>(2, 0);
   check_dropout<__half, 32>(1, 1);
+}
+TEST_CASE("dropout takes its stream from device memory: a launch repeated as it was has the mask of another step") {
+  std::size_t const n = 256;
+  index_map const map{.rank = 1, .extent = {n}, .valid = {n}, .stride = {1}};
+  guarded<float> const x(std::vector<float>(n, 1));
+  guarded<float> y(n);
+  random_stream stream;
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    random_key const now{.seed = 5, .step = step, .site = 9};
+    stream = random_stream(now);
+    launch("dropout", kernels::dropout<float, 32>, dim3(1), dim3(32), x.read(), nullptr, y.data(),
+           static_cast<long long>(n), kernels::index_runs::of(map), &stream, kernels::dropout_rate<float>::of(0.5));
+    std::vector<float> expected(n);
+    host::random::dropout(x.values().data(), static_cast<float const*>(nullptr), expected.data(), map, now, 0.5);
+    CHECK(same_bits(y.values(), expected));
+  }
 }
 TEST_CASE("dropout keeps from the probability's word on: uniform >= p") {
   index_map const map{.rank = 1, .extent = {8}, .valid = {8}, .stride = {1}};
