@@ -19,17 +19,47 @@ struct adamw_factors {
   A epsilon;
 
   HEDDLE_HOST_DEVICE static adamw_factors of(adamw_coefficients const& c) {
-    return {static_cast<A>(c.gradient_scale),
-            static_cast<A>(c.beta1),
-            static_cast<A>(c.beta2),
-            static_cast<A>(1 - c.beta1),
-            static_cast<A>(1 - c.beta2),
-            static_cast<A>(1 - c.learning_rate * c.weight_decay),
-            static_cast<A>(c.learning_rate / c.bias_correction1),
-            static_cast<A>(1 / std::sqrt(c.bias_correction2)),
+    return {static_cast<A>(c.gradient_scale), static_cast<A>(c.beta1), static_cast<A>(c.beta2),
+            static_cast<A>(1 - c.beta1), static_cast<A>(1 - c.beta2),
+            // Rounded once: whether a product and a sum are fused is not left to the compiler.
+            static_cast<A>(std::fma(-c.learning_rate, c.weight_decay, 1.0)),
+            static_cast<A>(c.learning_rate / c.bias_correction1), static_cast<A>(1 / std::sqrt(c.bias_correction2)),
             static_cast<A>(c.epsilon)};
   }
 };
+
+namespace detail {
+/// base^exponent by squaring, as `heddle::adamw` has it: with its bits.
+__device__ inline double power(double base, long long exponent) {
+  double result = 1;
+  for (; exponent != 0; exponent >>= 1, base = math::product(base, base))
+    if ((exponent & 1) != 0) result = math::product(result, base);
+  return result;
+}
+}  // namespace detail
+
+/// What a step decides before `adamw`, on the device, so that a captured graph does it anew each time it is replayed:
+/// factors[count] of coefficients[count], whose bias corrections are those of update `*updates` + 1 and whose gradient
+/// scale is multiplied by `*gradient_scale` (a clipping factor, the inverse of a loss scale) unless that is null. Then
+/// counts the update. Where `skip` is not null and `*skip` is not 0, as where `sum_parts` has counted elements that are
+/// not finite, the step is skipped: nothing is written, and `adamw` with the same `skip` writes nothing. One block. The
+/// coefficients' own bias corrections are not used.
+template <class A, int Threads>
+__global__ void __launch_bounds__(Threads)
+    prepare_adamw(adamw_coefficients const* coefficients, int count, double const* gradient_scale,
+                  long long const* skip, long long* updates, adamw_factors<A>* factors) {
+  if (skip != nullptr && *skip != 0) return;
+  long long const update = *updates + 1;
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += Threads) {
+    adamw_coefficients c = coefficients[i];
+    c.bias_correction1 = 1 - detail::power(c.beta1, update);
+    c.bias_correction2 = 1 - detail::power(c.beta2, update);
+    if (gradient_scale != nullptr) c.gradient_scale *= *gradient_scale;
+    factors[i] = adamw_factors<A>::of(c);
+  }
+  __syncthreads();  // all have read the count
+  if (threadIdx.x == 0) *updates = update;
+}
 
 /// A parameter with its state: weights w and moments m, v in the accumulator's type, since an update is below half a
 /// step of a narrow one (known-faults BF-1); gradient g, in T or as a sum of many in the accumulator's type (BF-3).
@@ -51,10 +81,13 @@ struct adamw_tensor {
 ///   w = w - lr·weight_decay·w - lr·m̂/(√v̂ + ε),  m̂ = m/bias_correction1, v̂ = v/bias_correction2
 /// Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, in the order of `host::optimizers::adamw`. Each operation is
 /// rounded by itself, so an element's bits depend neither on its place nor on how parameters are sharded.
-/// Factors lie in device memory: a kernel may write the clipping factor, and no copy to the host is waited for.
+/// Factors lie in device memory, where `prepare_adamw` writes them: no copy to the host is waited for. Where `skip` is
+/// not null and `*skip` is not 0, nothing is written: weights, moments and copies keep their bits.
 template <class T, class Gradient, int Threads>
-__global__ void __launch_bounds__(Threads) adamw(adamw_tensor<T, Gradient> const* tensors, tensor_chunk const* chunks,
-                                                 int length, adamw_factors<accumulator_t<T>> const* factors) {
+__global__ void __launch_bounds__(Threads)
+    adamw(adamw_tensor<T, Gradient> const* tensors, tensor_chunk const* chunks, int length,
+          adamw_factors<accumulator_t<T>> const* factors, long long const* skip) {
+  if (skip != nullptr && *skip != 0) return;
   using A = accumulator_t<T>;
   using math::product;
   constexpr int width = pack_width<T>;

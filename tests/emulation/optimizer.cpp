@@ -109,7 +109,7 @@ std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool roun
   std::vector<kernels::tensor_chunk> const chunks = chunks_of(length, first);
   for (int step = 0; step < 2; ++step)
     launch("adamw", kernels::adamw<T, Gradient, Threads>, dim3(static_cast<unsigned>(chunks.size())), dim3(Threads),
-           list.data(), chunks.data(), length, factors.data());
+           list.data(), chunks.data(), length, factors.data(), nullptr);
   std::vector<parameter<A>> out;
   for (on_device<T, Gradient> const& one : all) {
     out.push_back(one.values());
@@ -218,14 +218,65 @@ TEST_CASE("known-faults AD-1: epsilon after the bias correction and outside the 
                                             .bias_correction1 = 1 - std::pow(0.9, t),
                                             .bias_correction2 = 1 - std::pow(0.999, t)})};
     double const before = w[0];
-    launch("adamw", kernels::adamw<double, double, 32>, dim3(1), dim3(32), list.data(), chunk.data(), 8,
-           factors.data());
+    launch("adamw", kernels::adamw<double, double, 32>, dim3(1), dim3(32), list.data(), chunk.data(), 8, factors.data(),
+           nullptr);
     return before - w[0];
   };
   CHECK(step(1, 1e-8) == doctest::Approx(0.5));
   w[0] = m[0] = v[0] = 0;
   g[0] = 1;
   for (int t = 1; t <= 5; ++t) CHECK(step(t, 1e-12) == doctest::Approx(1.0).epsilon(1e-6));
+}
+TEST_CASE("a replayed AdamW step: factors of the device's own count, and a skipped step changes no bit") {
+  // Two parameters of coefficients of their own; arguments of the launches never change.
+  std::vector<adamw_coefficients> on_gpu = coefficients, on_host = coefficients;
+  std::vector<parameter<float>> expected{
+      {values<float>(33, 1), values<float>(33, 2), std::vector<float>(33), std::vector<float>(33), {}},
+      {values<float>(20, 3), values<float>(20, 4), std::vector<float>(20), std::vector<float>(20), {}}};
+  std::vector<on_device<float, float>> all;
+  for (parameter<float> const& p : expected) all.emplace_back(p, 0);
+  std::vector<kernels::adamw_tensor<float, float>> const list{all[0].entry(true, 0), all[1].entry(true, 1)};
+  std::vector<kernels::tensor_chunk> const chunks{{0, 0}, {16, 0}, {32, 0}, {0, 1}, {16, 1}};
+  std::vector<kernels::adamw_factors<float>> factors(2);
+  guarded<long long> not_finite(std::vector<long long>{0}), updates(std::vector<long long>{0});
+  guarded<double> clip(std::vector<double>{1});
+  auto const replayed = [&] {
+    launch("prepare_adamw", kernels::prepare_adamw<float, 32>, dim3(1), dim3(32), on_gpu.data(), 2, clip.read(),
+           not_finite.read(), updates.data(), factors.data());
+    launch("adamw", kernels::adamw<float, float, 32>, dim3(5), dim3(32), list.data(), chunks.data(), 16, factors.data(),
+           not_finite.read());
+  };
+  long long applied = 0;
+  for (int step = 0; step < 7; ++step) {
+    for (std::size_t k = 0; k < 2; ++k) on_host[k].learning_rate = on_gpu[k].learning_rate = 1e-2 / (step + 1);
+    *clip.data() = 1.0 / (step + 1);
+    *not_finite.data() = step == 2 || step == 3 ? 5 : 0;
+    std::vector<parameter<float>> const before{all[0].values(), all[1].values()};
+    replayed();
+    bool const skipped = *not_finite.read() != 0;
+    if (!skipped) ++applied;
+    CHECK(*updates.read() == applied);
+    for (std::size_t k = 0; k < 2; ++k) {
+      CAPTURE(step);
+      parameter<float> const now = all[k].values();
+      parameter<float>& p = expected[k];
+      if (skipped) {
+        CHECK(now.w == before[k].w);
+        CHECK(now.m == before[k].m);
+        CHECK(now.v == before[k].v);
+        CHECK(now.copy == before[k].copy);
+      } else {
+        adamw_coefficients c = on_host[k];
+        c.gradient_scale *= *clip.read();
+        c.bias_correction1 = 1 - std::pow(c.beta1, applied);
+        c.bias_correction2 = 1 - std::pow(c.beta2, applied);
+        host::optimizers::adamw(p.w.data(), p.g.data(), p.m.data(), p.v.data(), p.w.size(), c);
+      }
+      check_near<float>(now.w, p.w, 4);
+      check_near<float>(now.m, p.m, 4);
+      check_near<float>(now.v, p.v, 4);
+    }
+  }
 }
 TEST_CASE("sums of squares, and elements that are not finite, of each tensor of a list") {
   check_sums<float, 32>(64, 0);
@@ -251,7 +302,7 @@ TEST_CASE("known-faults BF-1: a parameter in bfloat16 moves by updates that are 
                                            .bias_correction1 = 1 - std::pow(0.9, t),
                                            .bias_correction2 = 1 - std::pow(0.999, t)})};
     launch("adamw", kernels::adamw<__nv_bfloat16, float, 32>, dim3(1), dim3(32), list.data(), chunks.data(), 8,
-           factors.data());
+           factors.data(), nullptr);
   }
   CHECK(one.values().w[0] == doctest::Approx(0.9).epsilon(1e-5));
   CHECK(one.values().copy[0] == 0.8984375F);

@@ -59,8 +59,9 @@ bool all() {
          of_gradient<float>() && of_gradient<double>() && of_gradient<__nv_bfloat16>() && of_gradient<__half>() &&
          of_both<float, float>() && of_both<double, double>() && of_both<__nv_bfloat16, float>() &&
          of_both<__nv_bfloat16, __nv_bfloat16>() && of_both<__half, float>() && of_both<__half, __half>() &&
-         compiled(cross_entropy_loss<float, 256>, cross_entropy_loss<double, 256>, sum_parts<double, double, 256>,
-                  sum_parts<double, float, 256>, sum_parts<long long, long long, 256>);
+         compiled(cross_entropy_loss<float, 256>, cross_entropy_loss<double, 256>, prepare_adamw<float, 256>,
+                  prepare_adamw<double, 256>, sum_parts<double, double, 256>, sum_parts<double, float, 256>,
+                  sum_parts<long long, long long, 256>);
 }
 
 }  // namespace heddle::kernels
