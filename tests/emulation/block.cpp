@@ -160,7 +160,7 @@ void block::barrier(place const& at) {
   pause();
 }
 
-void block::meet(meeting what, unsigned mask, std::uint64_t value, place const& at) {
+void block::meet(meeting what, unsigned mask, std::uint64_t value, place const& at, form const& how) {
   thread& me = thread_[now_];
   if ((mask >> now_ % warp_size & 1U) == 0)
     fail(std::string("calls ") + name_of(what) + " at " + text_of(at) + " with a mask that lacks its own lane");
@@ -168,6 +168,7 @@ void block::meet(meeting what, unsigned mask, std::uint64_t value, place const& 
   me.what = what;
   me.mask = mask;
   me.at = at;
+  me.how = how;
   me.value = value;
   pause();
 }
@@ -208,6 +209,11 @@ bool block::release_warps() {
         all = all && other.state == wait::warp && other.mask == mine.mask && other.what == mine.what;
       }
       if (!all) continue;
+      for (unsigned k = 0; mine.what != meeting::sync && k < lanes; ++k) {
+        thread const& other = thread_[base + k];
+        if ((mine.mask >> k & 1U) != 0 && !(other.at == mine.at && other.how == mine.how))
+          throw fault_of("the lanes of a mask are not at the same one: " + where(base + l) + "; " + where(base + k));
+      }
       done |= mine.mask;
       // Of the three only __syncwarp orders memory, and here only one of the whole warp.
       if (mine.what == meeting::sync && (mine.mask & present) == present) ++warp_epoch_[base / warp_size];
@@ -239,8 +245,11 @@ std::string block::where(unsigned rank) const {
     case wait::block:
       return name_of_thread(rank) + " waits in __syncthreads at " + text_of(one.at);
     case wait::warp:
-      return name_of_thread(rank) + " waits in " + name_of(one.what) + " at " + text_of(one.at) + " with mask " +
-             std::to_string(one.mask);
+      return name_of_thread(rank) + " waits in " + name_of(one.what) +
+             (one.what == meeting::shuffle
+                  ? " of " + std::to_string(one.how.bytes) + " bytes in segments of " + std::to_string(one.how.width)
+                  : std::string()) +
+             " at " + text_of(one.at) + " with mask " + std::to_string(one.mask);
     case wait::end:
       return name_of_thread(rank) + " has ended";
   }

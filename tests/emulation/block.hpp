@@ -24,6 +24,14 @@ enum class wait : std::uint8_t { nothing, block, warp, end };
 /// How the lanes of a warp meet; those of a mask come to the same meeting.
 enum class meeting : std::uint8_t { sync, shuffle, vote };
 
+/// What a lane brings to a meeting beside its mask. Of a shuffle the lanes of a mask agree in all of it, since it is
+/// one instruction of the warp: elsewhere, or of another type, the device's behaviour is undefined.
+struct form {
+  unsigned bytes = 0;  ///< of the value
+  int width = 0;       ///< of the segments
+  friend bool operator==(form const&, form const&) = default;
+};
+
 /// When an access happened: two accesses by different threads are ordered where a barrier of the block is between
 /// them, or a `__syncwarp` of the warp of both.
 struct access_time {
@@ -55,7 +63,7 @@ class block {
 
   void barrier(place const& at);
   /// The caller's lane leaves `value` and meets the lanes of `mask`; then `left_by` has what each of them left.
-  void meet(meeting what, unsigned mask, std::uint64_t value, place const& at);
+  void meet(meeting what, unsigned mask, std::uint64_t value, place const& at, form const& how = {});
   [[nodiscard]] std::uint64_t left_by(unsigned lane) const { return left_[now_ / warp_size * warp_size + lane]; }
 
   /// Shared memory by the place of its declaration, which every thread of the block passes.
@@ -82,6 +90,7 @@ class block {
     unsigned mask = 0;
     std::uint64_t value = 0;  ///< brought to the meeting
     place at{};
+    form how{};
   };
   struct declared {
     place at;

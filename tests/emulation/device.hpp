@@ -38,12 +38,12 @@ namespace heddle::emulation {
 /// What the lane at `source` of the caller's segment of `width` lanes has given; the caller's own value where that lies
 /// outside.
 template <class T>
-T shuffled(unsigned mask, T value, int source, bool inside, place const& at) {
+T shuffled(unsigned mask, T value, int source, bool inside, int width, place const& at) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
   block& here = block::current();
-  here.meet(meeting::shuffle, mask, bits, at);
+  here.meet(meeting::shuffle, mask, bits, at, {sizeof(T), width});
   if (!inside) return value;
   if ((mask >> source & 1U) == 0)
     here.fail("reads by a shuffle at " + text_of(at) + " from lane " + std::to_string(source) +
@@ -70,25 +70,25 @@ template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               heddle::emulation::place const& at = heddle::emulation::place::here()) {
   int const first = heddle::emulation::lane() / width * width;
-  return heddle::emulation::shuffled(mask, value, first + (source % width + width) % width, true, at);
+  return heddle::emulation::shuffled(mask, value, first + (source % width + width) % width, true, width, at);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   heddle::emulation::place const& at = heddle::emulation::place::here()) {
   int const me = heddle::emulation::lane(), source = me ^ lane_mask;
-  return heddle::emulation::shuffled(mask, value, source, source < me / width * width + width, at);
+  return heddle::emulation::shuffled(mask, value, source, source < me / width * width + width, width, at);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    heddle::emulation::place const& at = heddle::emulation::place::here()) {
   int const me = heddle::emulation::lane(), source = me + static_cast<int>(delta);
-  return heddle::emulation::shuffled(mask, value, source, source < me / width * width + width, at);
+  return heddle::emulation::shuffled(mask, value, source, source < me / width * width + width, width, at);
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                  heddle::emulation::place const& at = heddle::emulation::place::here()) {
   int const me = heddle::emulation::lane(), source = me - static_cast<int>(delta);
-  return heddle::emulation::shuffled(mask, value, source, source >= me / width * width, at);
+  return heddle::emulation::shuffled(mask, value, source, source >= me / width * width, width, at);
 }
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               heddle::emulation::place const& at = heddle::emulation::place::here()) {

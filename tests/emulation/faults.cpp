@@ -81,6 +81,36 @@ void shuffle_from(int source, int* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xFFFFU, static_cast<int>(threadIdx.x), source);
 }
 void two_masks(int* out) { out[threadIdx.x] = __shfl_xor_sync(threadIdx.x < 8 ? 0xFFFFFFFFU : 0xFFFFFF80U, 1, 1); }
+/// The lanes of each half of a warp meet those of the other at a place of their own.
+template <bool Votes>
+void two_places(int* out) {
+  int const me = static_cast<int>(threadIdx.x);
+  if (me < 16)
+    out[me] = Votes ? __any_sync(~0U, me) : __shfl_xor_sync(~0U, me, 1);
+  else
+    out[me] = Votes ? __any_sync(~0U, me) : __shfl_xor_sync(~0U, me, 1);
+}
+/// At one place, and with numbers of two types.
+void two_types(int* out) {
+  int const me = static_cast<int>(threadIdx.x);
+  auto const swapped = [](auto value) { return __shfl_xor_sync(~0U, value, 1); };
+  out[me] = me < 16 ? swapped(me) : static_cast<int>(swapped(double(me)));
+}
+void two_widths(int* out) {
+  int const me = static_cast<int>(threadIdx.x);
+  out[me] = __shfl_xor_sync(~0U, me, 1, me < 16 ? 32 : 16);
+}
+/// A barrier of a warp may be met from two places.
+void two_syncs(int* out) {
+  HEDDLE_SHARED(number, 32, int);
+  int const me = static_cast<int>(threadIdx.x);
+  number[me] = me;
+  if (me < 16)
+    __syncwarp();
+  else
+    __syncwarp();
+  out[me] = number[31 - me];
+}
 void greedy() {
   HEDDLE_SHARED(number, 6145, double);
   number[threadIdx.x] = 1;
@@ -133,6 +163,17 @@ TEST_CASE("masks: without oneself, with a lane that has ended or does not exist,
   CHECK(has(found(shuffle_with, 16, ~0U, 16U, out.data()), "with lane 16 in its mask, which does not exist"));
   CHECK(has(found(two_masks, 32, out.data()), "threads wait for each other"));
   CHECK(has(found(shuffle_from, 32, 20, out.data()), "from lane 20, which its mask lacks"));
+}
+TEST_CASE("a shuffle or a vote is one place, one type and one width for all its lanes; a __syncwarp need not be") {
+  std::vector<int> out(64);
+  std::string const text = found(two_places<false>, 32, out.data());
+  CHECK_MESSAGE(has(text, "the lanes of a mask are not at the same one: thread (0, 0, 0) waits in a shuffle"), text);
+  CHECK_MESSAGE(has(text, "; thread (16, 0, 0) waits in a shuffle"), text);
+  CHECK(has(found(two_places<true>, 32, out.data()), "thread (16, 0, 0) waits in a vote"));
+  CHECK(has(found(two_types, 32, out.data()), "thread (16, 0, 0) waits in a shuffle of 8 bytes"));
+  CHECK(has(found(two_widths, 32, out.data()), "thread (16, 0, 0) waits in a shuffle of 4 bytes in segments of 16"));
+  CHECK(found(two_syncs, 32, out.data()) == "nothing");
+  CHECK(out[3] == 28);
 }
 TEST_CASE("more shared memory than a block has, too many threads, and an exception of the kernel's own") {
   CHECK(has(found(greedy, 32), "which makes 49160 bytes; a block has 49152"));
