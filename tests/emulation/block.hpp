@@ -66,13 +66,14 @@ class block {
   void meet(meeting what, unsigned mask, std::uint64_t value, place const& at, form const& how = {});
   [[nodiscard]] std::uint64_t left_by(unsigned lane) const { return left_[now_ / warp_size * warp_size + lane]; }
 
-  /// Shared memory by the place of its declaration, which every thread of the block passes.
+  /// Shared memory by its declaration, which every thread of the block passes: a static variable stands for it, of
+  /// which each instance of a template has its own, as of a `__shared__` one. So an address is one type of array.
   template <class Array>
-  Array& shared(std::size_t bytes, place const& at) {
+  Array& shared(void const* declaration, std::size_t bytes, place const& at) {
     for (declared const& one : shared_)
-      if (one.at == at) return *static_cast<Array*>(one.array.get());
+      if (one.declaration == declaration) return *static_cast<Array*>(one.array.get());
     grow(bytes, at);
-    shared_.push_back({at, std::make_shared<Array>(at)});
+    shared_.push_back({declaration, std::make_shared<Array>(at)});
     return *static_cast<Array*>(shared_.back().array.get());
   }
 
@@ -93,7 +94,7 @@ class block {
     form how{};
   };
   struct declared {
-    place at;
+    void const* declaration;
     std::shared_ptr<void> array;
   };
 

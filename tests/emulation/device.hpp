@@ -23,8 +23,9 @@
 #endif
 
 #define HEDDLE_SHARED(name, size, ...)                                                                               \
+  static char name##_declaration;                                                                                    \
   auto& name = ::heddle::emulation::block::current().shared<::heddle::emulation::shared_array<__VA_ARGS__, (size)>>( \
-      (size) * sizeof(__VA_ARGS__), heddle::emulation::place::here())
+      &name##_declaration, (size) * sizeof(__VA_ARGS__), heddle::emulation::place::here())
 
 inline void __syncthreads(heddle::emulation::place const& at = heddle::emulation::place::here()) {
   heddle::emulation::block::current().barrier(at);

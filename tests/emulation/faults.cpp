@@ -111,6 +111,18 @@ void two_syncs(int* out) {
     __syncwarp();
   out[me] = number[31 - me];
 }
+/// One line declares an array for each of its instances.
+template <class T, int Size>
+T first_of(T value) {
+  HEDDLE_SHARED(number, Size, T);
+  if (threadIdx.x == 0) number[Size - 1] = value;
+  __syncthreads();
+  return number[Size - 1];
+}
+void instances(double* out) {
+  double const one = first_of<char, 3>(1), two = first_of<double, 3>(2.5), three = first_of<double, 40>(3);
+  out[threadIdx.x] = one + two + three;
+}
 void greedy() {
   HEDDLE_SHARED(number, 6145, double);
   number[threadIdx.x] = 1;
@@ -174,6 +186,11 @@ TEST_CASE("a shuffle or a vote is one place, one type and one width for all its 
   CHECK(has(found(two_widths, 32, out.data()), "thread (16, 0, 0) waits in a shuffle of 4 bytes in segments of 16"));
   CHECK(found(two_syncs, 32, out.data()) == "nothing");
   CHECK(out[3] == 28);
+}
+TEST_CASE("a template that declares shared memory has an array for each of its instances") {
+  std::vector<double> out(64);
+  CHECK(found(instances, 64, out.data()) == "nothing");
+  CHECK(out == std::vector<double>(64, 6.5));
 }
 TEST_CASE("more shared memory than a block has, too many threads, and an exception of the kernel's own") {
   CHECK(has(found(greedy, 32), "which makes 49160 bytes; a block has 49152"));
