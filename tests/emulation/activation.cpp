@@ -59,8 +59,8 @@ struct kernel {
   static std::vector<A> forward(std::vector<A> const& in, unsigned blocks, std::size_t shift, bool in_place) {
     guarded<T> x(in, shift), own(in.size(), shift);
     guarded<T>& y = in_place ? x : own;
-    launch("activation_forward", kernels::activation_forward<T, function_type, Threads>, dim3(blocks), dim3(Threads),
-           x.read(), static_cast<long long>(in.size()), y.data());
+    launch<kernels::activation_forward<T, function_type, Threads>>(dim3(blocks), dim3(Threads), x.read(),
+                                                                   static_cast<long long>(in.size()), y.data());
     return y.values();
   }
   static std::vector<A> backward(std::vector<A> const& in, std::vector<A> const& cotangent, unsigned blocks,
@@ -68,8 +68,8 @@ struct kernel {
     guarded<T> const x(in, shift);
     guarded<T> dy(cotangent, shift), own(in.size(), shift);
     guarded<T>& dx = in_place ? dy : own;
-    launch("activation_backward", kernels::activation_backward<T, function_type, Threads>, dim3(blocks), dim3(Threads),
-           x.read(), dy.read(), static_cast<long long>(in.size()), dx.data());
+    launch<kernels::activation_backward<T, function_type, Threads>>(dim3(blocks), dim3(Threads), x.read(), dy.read(),
+                                                                    static_cast<long long>(in.size()), dx.data());
     return dx.values();
   }
 
@@ -108,21 +108,21 @@ struct kernel {
           guarded<A> part(parts * width, shift), apart(parts * width, shift),
               total = guarded<A>::sum(std::vector<A>(width, A(3)), shift);
           guarded<T>& out = in_place ? d : dx;
-          launch("biased_activation_backward", kernels::biased_activation_backward<T, function_type, Threads>, grid,
-                 dim3(Threads), in.read(), offset.read(), d.read(), r, w, out.data(), summed ? part.data() : nullptr);
+          launch<kernels::biased_activation_backward<T, function_type, Threads>>(
+              grid, dim3(Threads), in.read(), offset.read(), d.read(), r, w, out.data(),
+              summed ? part.data() : nullptr);
           check_near<T>(out.values(), wanted);
           if (summed) {
-            launch("column_sums", kernels::column_sums<T, Threads>, grid, dim3(Threads), out.read(), r, w,
-                   apart.data());
+            launch<kernels::column_sums<T, Threads>>(grid, dim3(Threads), out.read(), r, w, apart.data());
             CHECK(part.values() == apart.values());
-            launch("add_parts", kernels::add_parts<A, Threads>, last, dim3(Threads), part.read(), p, w, total.data());
+            launch<kernels::add_parts<A, Threads>>(last, dim3(Threads), part.read(), p, w, total.data());
             std::vector<A> gradient(width, A(3));
             host::detail::bias_gradient(rows, width, out.values().data(), gradient.data());  // of dx as stored
             check_near<A>(total.values(), gradient);
           }
           guarded<T>& to = in_place ? in : y;
-          launch("biased_activation_forward", kernels::biased_activation_forward<T, function_type, Threads>, grid,
-                 dim3(Threads), in.read(), offset.read(), r, w, to.data());
+          launch<kernels::biased_activation_forward<T, function_type, Threads>>(grid, dim3(Threads), in.read(),
+                                                                                offset.read(), r, w, to.data());
           check_near<T>(to.values(), expected);
         }
   }
@@ -142,12 +142,12 @@ struct kernel {
       for (bool const in_place : {false, true}) {
         guarded<T> x(in, shift), y(n, shift), own(2 * n, shift);
         guarded<T> const dy(d, shift);
-        launch("gated_forward", kernels::gated_forward<T, function_type, Threads>, columns(width, parts), dim3(Threads),
-               x.read(), r, w, y.data());
+        launch<kernels::gated_forward<T, function_type, Threads>>(columns(width, parts), dim3(Threads), x.read(), r, w,
+                                                                  y.data());
         check_near<T>(y.values(), expected);
         guarded<T>& dx = in_place ? x : own;
-        launch("gated_backward", kernels::gated_backward<T, function_type, Threads>, columns(width, parts),
-               dim3(Threads), x.read(), dy.read(), r, w, dx.data());
+        launch<kernels::gated_backward<T, function_type, Threads>>(columns(width, parts), dim3(Threads), x.read(),
+                                                                   dy.read(), r, w, dx.data());
         check_near<T>(dx.values(), wanted);
       }
   }
@@ -243,10 +243,10 @@ void check_biased_sum(std::size_t rows, std::size_t width, unsigned parts) {
         guarded<T> const bias(b, shift), base(one, shift);
         guarded<T> x(two, shift), own(n, shift);
         guarded<T>& y = in_place ? x : own;
-        launch("biased_sum", kernels::biased_sum<T, Threads>,
-               kernel<T, activation_kind::relu, Threads>::columns(width, parts), dim3(Threads), bias.read(),
-               read_or_null(base, has_base), read_or_null(x, has_x), static_cast<long long>(rows),
-               static_cast<int>(width), y.data());
+        launch<kernels::biased_sum<T, Threads>>(kernel<T, activation_kind::relu, Threads>::columns(width, parts),
+                                                dim3(Threads), bias.read(), read_or_null(base, has_base),
+                                                read_or_null(x, has_x), static_cast<long long>(rows),
+                                                static_cast<int>(width), y.data());
         CHECK(y.values() == rounded<T>(expected));
       }
     }
@@ -259,13 +259,11 @@ std::vector<wide<T>> column_sums(std::size_t rows, std::size_t width, unsigned p
   guarded<wide<T>> part(parts * width, shift);
   guarded<Gradient> db = guarded<Gradient>::sum(values<Gradient>(width, 2), shift);
   int const w = static_cast<int>(width);
-  launch("column_sums", kernels::column_sums<T, Threads>,
-         kernel<T, activation_kind::relu, Threads>::columns(width, parts), dim3(Threads), dy.read(),
-         static_cast<long long>(rows), w, part.data());
+  launch<kernels::column_sums<T, Threads>>(kernel<T, activation_kind::relu, Threads>::columns(width, parts),
+                                           dim3(Threads), dy.read(), static_cast<long long>(rows), w, part.data());
   CHECK(part.values().size() == parts * width);
-  launch("add_parts", kernels::add_parts<Gradient, Threads>,
-         dim3(static_cast<unsigned>((w + Threads / 8 - 1) / (Threads / 8))), dim3(Threads), part.read(),
-         static_cast<int>(parts), w, db.data());
+  launch<kernels::add_parts<Gradient, Threads>>(dim3(static_cast<unsigned>((w + Threads / 8 - 1) / (Threads / 8))),
+                                                dim3(Threads), part.read(), static_cast<int>(parts), w, db.data());
   return db.values();
 }
 template <class T, class Gradient = wide<T>>
@@ -290,8 +288,8 @@ double added_up(int micro_batches) {
   guarded<wide<T>> part(1);
   guarded<Gradient> db = guarded<Gradient>::sum({0});
   for (int i = 0; i < micro_batches; ++i) {
-    launch("column_sums", kernels::column_sums<T, 32>, dim3(1), dim3(32), dy.read(), 1LL, 1, part.data());
-    launch("add_parts", kernels::add_parts<Gradient, 32>, dim3(1), dim3(32), part.read(), 1, 1, db.data());
+    launch<kernels::column_sums<T, 32>>(dim3(1), dim3(32), dy.read(), 1LL, 1, part.data());
+    launch<kernels::add_parts<Gradient, 32>>(dim3(1), dim3(32), part.read(), 1, 1, db.data());
   }
   return static_cast<double>(db.values()[0]);
 }

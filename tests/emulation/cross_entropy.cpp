@@ -95,11 +95,11 @@ void check_steps(std::size_t width, std::size_t valid, std::int64_t first, std::
   host::detail::cross_entropy_sum(rows, width, x.data(), valid, first, wanted.data(), expected_max.data(),
                                   expected_sum.data(), expected_logit.data());
   guarded<A> highest(rows), sum(rows), logit(rows);
-  launch("cross_entropy_max", kernels::cross_entropy_max<T, Threads>, blocks(rows), dim3(Threads), logits.read(), w, v,
-         highest.data());
+  launch<kernels::cross_entropy_max<T, Threads>>(blocks(rows), dim3(Threads), logits.read(), w, v, highest.data());
   check_same<A>(highest.values(), expected_max);
-  launch("cross_entropy_sum", kernels::cross_entropy_sum<T, Threads>, blocks(rows), dim3(Threads), logits.read(), w, v,
-         static_cast<long long>(first), targets.read(), highest.read(), sum.data(), logit.data());
+  launch<kernels::cross_entropy_sum<T, Threads>>(blocks(rows), dim3(Threads), logits.read(), w, v,
+                                                 static_cast<long long>(first), targets.read(), highest.read(),
+                                                 sum.data(), logit.data());
   check_near<A>(sum.values(), expected_sum);
   check_same<A>(logit.values(), expected_logit);
   CHECK(std::isnan(sum.values()[1]) == (valid > 0));  // of -infinity alone
@@ -112,9 +112,9 @@ void check_steps(std::size_t width, std::size_t valid, std::int64_t first, std::
                                        scale, expected.data());
   guarded<A> const log_sum_exp(expected_lse), scale_there(std::vector<A>{scale});
   auto const backward = [&](T* to) {
-    launch("cross_entropy_backward", kernels::cross_entropy_backward<T, Threads>, blocks(rows), dim3(Threads),
-           logits.read(), w, v, static_cast<long long>(first), targets.read(), ignored, log_sum_exp.read(),
-           scale_there.read(), to);
+    launch<kernels::cross_entropy_backward<T, Threads>>(blocks(rows), dim3(Threads), logits.read(), w, v,
+                                                        static_cast<long long>(first), targets.read(), ignored,
+                                                        log_sum_exp.read(), scale_there.read(), to);
   };
   backward(gradient.data());
   std::vector<A> const got = gradient.values();
@@ -135,17 +135,15 @@ double loss_of(std::vector<std::int32_t> const& wanted, std::vector<A> const& ma
   guarded<A> const highest(maxima), sum(sums), logit(logits);
   guarded<double> part(grid.x), loss(1);
   guarded<A> lse(rows);
-  launch("cross_entropy_loss", kernels::cross_entropy_loss<A, Threads>, grid, dim3(Threads),
-         static_cast<long long>(rows), targets.read(), ignored, highest.read(), sum.read(), logit.read(), lse.data(),
-         part.data());
+  launch<kernels::cross_entropy_loss<A, Threads>>(grid, dim3(Threads), static_cast<long long>(rows), targets.read(),
+                                                  ignored, highest.read(), sum.read(), logit.read(), lse.data(),
+                                                  part.data());
   CHECK(part.values().size() == grid.x);
   log_sum_exp = lse.values();
   guarded<long long> const cut(std::vector<long long>{0, static_cast<long long>(grid.x)});
-  launch("sum_parts", kernels::sum_parts<double, double, Threads>, dim3(1), dim3(Threads), part.read(), cut.read(),
-         loss.data());
+  launch<kernels::sum_parts<double, double, Threads>>(dim3(1), dim3(Threads), part.read(), cut.read(), loss.data());
   guarded<A> rounded_loss(1);
-  launch("sum_parts", kernels::sum_parts<double, A, Threads>, dim3(1), dim3(Threads), part.read(), cut.read(),
-         rounded_loss.data());
+  launch<kernels::sum_parts<double, A, Threads>>(dim3(1), dim3(Threads), part.read(), cut.read(), rounded_loss.data());
   CHECK(rounded_loss.values()[0] == static_cast<A>(loss.values()[0]));
   return loss.values()[0];
 }
@@ -194,8 +192,8 @@ TEST_CASE("cross-entropy's backward takes its scale from device memory: a launch
   guarded<std::int32_t> const targets(std::vector<std::int32_t>{7});
   guarded<float> scale(std::vector<float>{1}), dlogits(40);
   auto const replayed = [&] {
-    launch("cross_entropy_backward", kernels::cross_entropy_backward<float, 32>, dim3(1), dim3(32), logits.read(), 40,
-           40, 0LL, targets.read(), ignored, log_sum_exp.read(), scale.read(), dlogits.data());
+    launch<kernels::cross_entropy_backward<float, 32>>(dim3(1), dim3(32), logits.read(), 40, 40, 0LL, targets.read(),
+                                                       ignored, log_sum_exp.read(), scale.read(), dlogits.data());
     return dlogits.values();
   };
   std::vector<float> const once = replayed();
@@ -210,8 +208,8 @@ TEST_CASE("cross-entropy: the sum has the same bits at any address") {
   auto const sum_at = [&](std::size_t shift) {
     guarded<float> const logits(x, shift);
     guarded<float> sum(1), logit(1);
-    launch("cross_entropy_sum", kernels::cross_entropy_sum<float, 32>, dim3(1), dim3(32), logits.read(), 256, 256, 0LL,
-           targets.read(), highest.read(), sum.data(), logit.data());
+    launch<kernels::cross_entropy_sum<float, 32>>(dim3(1), dim3(32), logits.read(), 256, 256, 0LL, targets.read(),
+                                                  highest.read(), sum.data(), logit.data());
     return sum.values();
   };
   CHECK(sum_at(1) == sum_at(0));
@@ -233,12 +231,12 @@ TEST_CASE("known-faults VP-2: a vocabulary of 5 in two parts of 4, all logits 0,
   std::vector<float> highest(2), sum(2), logit(2), lse;
   int const valid[] = {4, 1};
   for (std::size_t rank = 0; rank < 2; ++rank)
-    launch("cross_entropy_max", kernels::cross_entropy_max<float, 32>, dim3(1), dim3(32), logits.data(), 4, valid[rank],
-           &highest[rank]);
+    launch<kernels::cross_entropy_max<float, 32>>(dim3(1), dim3(32), logits.data(), 4, valid[rank], &highest[rank]);
   highest[0] = std::max(highest[0], highest[1]);  // as the ranks reduce it, and then the sums
   for (std::size_t rank = 0; rank < 2; ++rank)
-    launch("cross_entropy_sum", kernels::cross_entropy_sum<float, 32>, dim3(1), dim3(32), logits.data(), 4, valid[rank],
-           rank == 0 ? 0LL : 4LL, targets.data(), highest.data(), &sum[rank], &logit[rank]);
+    launch<kernels::cross_entropy_sum<float, 32>>(dim3(1), dim3(32), logits.data(), 4, valid[rank],
+                                                  rank == 0 ? 0LL : 4LL, targets.data(), highest.data(), &sum[rank],
+                                                  &logit[rank]);
   sum[0] += sum[1];
   logit[0] += logit[1];
   CHECK(loss_of<float, 32>(targets, highest, sum, logit, lse) == doctest::Approx(1.609438));

@@ -65,8 +65,8 @@ void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width
   guarded<T> y(rows * width, offset);
   std::vector<A> expected(rows * width);
   host::detail::embedding(rows, vocabulary, width, ids.data(), all.data(), first, expected.data());
-  launch("embedding_forward", kernels::embedding_forward<T, Threads>, dim3(static_cast<unsigned>(rows)), dim3(Threads),
-         tokens.read(), table.read(), v, w, static_cast<long long>(first), y.data());
+  launch<kernels::embedding_forward<T, Threads>>(dim3(static_cast<unsigned>(rows)), dim3(Threads), tokens.read(),
+                                                 table.read(), v, w, static_cast<long long>(first), y.data());
   CHECK(y.values() == expected);
 
   std::vector<A> const cotangent = values<T>(rows * width, 2);
@@ -76,8 +76,9 @@ void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width
   host::detail::embedding_backward(rows, vocabulary, width, ids.data(), cotangent.data(), first, gradient.data());
   ordered_tokens const sorted(ids, vocabulary, first);
   if (sorted.segments > 0)
-    launch("embedding_backward", kernels::embedding_backward<T, Gradient, Threads>, dim3(sorted.segments, columns),
-           dim3(Threads), sorted.order.read(), sorted.begin.read(), sorted.id.read(), dy.read(), w, dtable.data());
+    launch<kernels::embedding_backward<T, Gradient, Threads>>(dim3(sorted.segments, columns), dim3(Threads),
+                                                              sorted.order.read(), sorted.begin.read(),
+                                                              sorted.id.read(), dy.read(), w, dtable.data());
   CHECK(dtable.values() == rounded<Gradient>(gradient));
 }
 
@@ -108,8 +109,8 @@ TEST_CASE("known-faults BF-3: a token of 512 micro-batches with gradient 1 has 5
     guarded<__nv_bfloat16> const dy(std::vector<float>{1});
     guarded<Gradient> dtable = guarded<Gradient>::sum({0, 0, 0});
     for (int i = 0; i < 512; ++i)
-      launch("embedding_backward", kernels::embedding_backward<__nv_bfloat16, Gradient, 32>, dim3(1), dim3(32),
-             sorted.order.read(), sorted.begin.read(), sorted.id.read(), dy.read(), 1, dtable.data());
+      launch<kernels::embedding_backward<__nv_bfloat16, Gradient, 32>>(
+          dim3(1), dim3(32), sorted.order.read(), sorted.begin.read(), sorted.id.read(), dy.read(), 1, dtable.data());
     return dtable.values();
   };
   CHECK(added_up(float()) == std::vector<float>{0, 0, 512});

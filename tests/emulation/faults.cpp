@@ -13,10 +13,10 @@ using heddle::emulation::fault;
 using heddle::emulation::launch;
 
 /// The text of the fault that the kernel is ended with.
-template <class Kernel, class... Arguments>
-std::string found(Kernel kernel, unsigned threads, Arguments... arguments) {
+template <auto Kernel, class... Arguments>
+std::string found(unsigned threads, Arguments... arguments) {
   try {
-    launch("kernel", kernel, dim3(1), dim3(threads), arguments...);
+    launch<Kernel>(dim3(1), dim3(threads), arguments...);
   } catch (fault const& e) {
     return e.what();
   }
@@ -43,7 +43,7 @@ void exchange_in_warps(int* out) {
   out[me] = number[me ^ 1];
 }
 /// Twice through the same element: the second time must wait for those who read the first.
-template <bool Waits, int Writer>
+template <int Writer, bool Waits>
 void broadcast_twice(int* out) {
   HEDDLE_SHARED(word, 1, int);
   int const me = static_cast<int>(threadIdx.x);
@@ -123,6 +123,8 @@ void instances(double* out) {
   double const one = first_of<char, 3>(1), two = first_of<double, 3>(2.5), three = first_of<double, 40>(3);
   out[threadIdx.x] = one + two + three;
 }
+template <class T, int Threads>
+void sized() {}
 void greedy() {
   HEDDLE_SHARED(number, 6145, double);
   number[threadIdx.x] = 1;
@@ -136,66 +138,82 @@ void throws() {
 
 TEST_CASE("a missing barrier is a race, and with it the kernel is right") {
   std::vector<int> out(64, -1);
-  CHECK(found(exchange<true>, 64, out.data()) == "nothing");
+  CHECK(found<exchange<true>>(64, out.data()) == "nothing");
   for (int t = 0; t < 64; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t + 1) % 64);
-  std::string const text = found(exchange<false>, 64, out.data());
+  std::string const text = found<exchange<false>>(64, out.data());
   // Threads run one after the other, so the first finds its neighbour's place empty.
   CHECK_MESSAGE(has(text, "thread (0, 0, 0) reads element 1 of the 64 in shared memory declared at faults.cpp"), text);
-  CHECK(found(exchange_in_warps<true>, 64, out.data()) == "nothing");
-  CHECK(has(found(exchange_in_warps<false>, 64, out.data()), "which nobody has written"));
+  CHECK(found<exchange_in_warps<true>>(64, out.data()) == "nothing");
+  CHECK(has(found<exchange_in_warps<false>>(64, out.data()), "which nobody has written"));
 }
 TEST_CASE("writing what others may still read is a race") {
   std::vector<int> out(64, -1);
-  CHECK(found(broadcast_twice<true, 0>, 64, out.data()) == "nothing");
+  CHECK(found<broadcast_twice<0, true>>(64, out.data()) == "nothing");
   CHECK(out == std::vector<int>(64, 3));
-  std::string text = found(broadcast_twice<false, 63>, 64, out.data());
+  std::string text = found<broadcast_twice<63, false>>(64, out.data());
   CHECK_MESSAGE(has(text, "thread (63, 0, 0) writes element 0 of the 1 in shared memory"), text);
   CHECK_MESSAGE(has(text, "which other threads read with no barrier between"), text);
-  text = found(broadcast_twice<false, 0>, 64, out.data());
+  text = found<broadcast_twice<0, false>>(64, out.data());
   CHECK_MESSAGE(has(text, "thread (1, 0, 0) reads element 0 of the 1 in shared memory"), text);
   CHECK_MESSAGE(has(text, "which thread (0, 0, 0) wrote with no barrier between"), text);
 }
 TEST_CASE("an index outside, and a value that nobody wrote") {
   std::vector<int> out(64);
-  CHECK(has(found(outside, 32), "thread (8, 0, 0) uses element 8 of the 8 in shared memory"));
-  CHECK(has(found(unwritten, 64, out.data()), "reads element 7 of the 64"));
+  CHECK(has(found<outside>(32), "thread (8, 0, 0) uses element 8 of the 8 in shared memory"));
+  CHECK(has(found<unwritten>(64, out.data()), "reads element 7 of the 64"));
 }
 TEST_CASE("a barrier that not all threads come to, or that is not the same one") {
-  std::string const text = found(divergent, 32);
+  std::string const text = found<divergent>(32);
   CHECK_MESSAGE(has(text, "divergent barrier: thread (0, 0, 0) waits in __syncthreads at faults.cpp:"), text);
   CHECK_MESSAGE(has(text, "thread (16, 0, 0) has ended"), text);
-  CHECK(has(found(two_barriers, 32), "divergent barrier"));
+  CHECK(has(found<two_barriers>(32), "divergent barrier"));
 }
 TEST_CASE("masks: without oneself, with a lane that has ended or does not exist, of two opinions, read from outside") {
   std::vector<int> out(64);
-  CHECK(found(shuffle_with, 32, ~0U, 32U, out.data()) == "nothing");
+  CHECK(found<shuffle_with>(32, ~0U, 32U, out.data()) == "nothing");
   for (int t = 0; t < 32; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t ^ 1));
-  CHECK(has(found(shuffle_with, 32, 0xFFFFU, 32U, out.data()), "thread (16, 0, 0) calls a shuffle"));
-  CHECK(has(found(shuffle_with, 32, ~0U, 16U, out.data()), "with lane 16 in its mask, which has ended"));
-  CHECK(has(found(shuffle_with, 16, ~0U, 16U, out.data()), "with lane 16 in its mask, which does not exist"));
-  CHECK(has(found(two_masks, 32, out.data()), "threads wait for each other"));
-  CHECK(has(found(shuffle_from, 32, 20, out.data()), "from lane 20, which its mask lacks"));
+  CHECK(has(found<shuffle_with>(32, 0xFFFFU, 32U, out.data()), "thread (16, 0, 0) calls a shuffle"));
+  CHECK(has(found<shuffle_with>(32, ~0U, 16U, out.data()), "with lane 16 in its mask, which has ended"));
+  CHECK(has(found<shuffle_with>(16, ~0U, 16U, out.data()), "with lane 16 in its mask, which does not exist"));
+  CHECK(has(found<two_masks>(32, out.data()), "threads wait for each other"));
+  CHECK(has(found<shuffle_from>(32, 20, out.data()), "from lane 20, which its mask lacks"));
 }
 TEST_CASE("a shuffle or a vote is one place, one type and one width for all its lanes; a __syncwarp need not be") {
   std::vector<int> out(64);
-  std::string const text = found(two_places<false>, 32, out.data());
+  std::string const text = found<two_places<false>>(32, out.data());
   CHECK_MESSAGE(has(text, "the lanes of a mask are not at the same one: thread (0, 0, 0) waits in a shuffle"), text);
   CHECK_MESSAGE(has(text, "; thread (16, 0, 0) waits in a shuffle"), text);
-  CHECK(has(found(two_places<true>, 32, out.data()), "thread (16, 0, 0) waits in a vote"));
-  CHECK(has(found(two_types, 32, out.data()), "thread (16, 0, 0) waits in a shuffle of 8 bytes"));
-  CHECK(has(found(two_widths, 32, out.data()), "thread (16, 0, 0) waits in a shuffle of 4 bytes in segments of 16"));
-  CHECK(found(two_syncs, 32, out.data()) == "nothing");
+  CHECK(has(found<two_places<true>>(32, out.data()), "thread (16, 0, 0) waits in a vote"));
+  CHECK(has(found<two_types>(32, out.data()), "thread (16, 0, 0) waits in a shuffle of 8 bytes"));
+  CHECK(has(found<two_widths>(32, out.data()), "thread (16, 0, 0) waits in a shuffle of 4 bytes in segments of 16"));
+  CHECK(found<two_syncs>(32, out.data()) == "nothing");
   CHECK(out[3] == 28);
 }
 TEST_CASE("a template that declares shared memory has an array for each of its instances") {
   std::vector<double> out(64);
-  CHECK(found(instances, 64, out.data()) == "nothing");
+  CHECK(found<instances>(64, out.data()) == "nothing");
   CHECK(out == std::vector<double>(64, 6.5));
 }
+TEST_CASE("launches that CUDA refuses: no blocks, too many in y or z, a block of another size than the kernel's") {
+  auto const refused = [](dim3 grid, unsigned threads) {
+    try {
+      launch<sized<int, 64>>(grid, dim3(threads));
+    } catch (fault const& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  };
+  CHECK(refused(dim3(2, 3, 2), 64) == "nothing");
+  CHECK(has(refused(dim3(0), 64), "a grid of (0, 1, 1) blocks"));
+  CHECK(has(refused(dim3(1, 0), 64), "a grid of (1, 0, 1) blocks"));
+  CHECK(has(refused(dim3(1, 65536), 64), "a grid of (1, 65536, 1) blocks"));
+  CHECK(has(refused(dim3(1, 1, 65536), 64), "a grid of (1, 1, 65536) blocks"));
+  CHECK(has(refused(dim3(1), 32), "sized<int, 64>: a block of 32 threads, of a kernel that is made for 64"));
+}
 TEST_CASE("more shared memory than a block has, too many threads, and an exception of the kernel's own") {
-  CHECK(has(found(greedy, 32), "which makes 49160 bytes; a block has 49152"));
-  CHECK(has(found(divergent, 1025), "a block has 1025 threads"));
-  CHECK_THROWS_WITH(launch("kernel", throws, dim3(1), dim3(64)), "of its own");
+  CHECK(has(found<greedy>(32), "which makes 49160 bytes; a block has 49152"));
+  CHECK(has(found<divergent>(1025), "a block has 1025 threads"));
+  CHECK_THROWS_WITH(launch<throws>(dim3(1), dim3(64)), "of its own");
   std::vector<int> out(64, -1);
-  CHECK(found(exchange<true>, 64, out.data()) == "nothing");  // and all is well afterwards
+  CHECK(found<exchange<true>>(64, out.data()) == "nothing");  // and all is well afterwards
 }

@@ -93,11 +93,12 @@ normalised<T> forward(problem<T> const& p, bool centred, bool offset, std::size_
   int const width = static_cast<int>(p.width);
   dim3 const grid(static_cast<unsigned>(p.rows));
   if (centred)
-    launch("layer_norm_forward", kernels::layer_norm_forward<T, Threads>, grid, dim3(Threads), x.read(), gamma.read(),
-           offset ? beta.read() : nullptr, p.epsilon, width, out.data(), mean.data(), rstd.data());
+    launch<kernels::layer_norm_forward<T, Threads>>(grid, dim3(Threads), x.read(), gamma.read(),
+                                                    offset ? beta.read() : nullptr, p.epsilon, width, out.data(),
+                                                    mean.data(), rstd.data());
   else
-    launch("rms_norm_forward", kernels::rms_norm_forward<T, Threads>, grid, dim3(Threads), x.read(), gamma.read(),
-           p.epsilon, width, out.data(), rstd.data());
+    launch<kernels::rms_norm_forward<T, Threads>>(grid, dim3(Threads), x.read(), gamma.read(), p.epsilon, width,
+                                                  out.data(), rstd.data());
   return {out.values(), mean.values(), rstd.values()};
 }
 
@@ -116,18 +117,16 @@ gradients<T> backward(problem<T> const& p, normalised<T> const& saved, bool cent
   long long const rows = static_cast<long long>(p.rows);
   T const* const term = onto ? base.read() : nullptr;
   if (centred)
-    launch("layer_norm_backward", kernels::layer_norm_backward<T, Threads>, dim3(blocks), dim3(Threads), x.read(),
-           gamma.read(), mean.read(), rstd.read(), dy.read(), term, rows, width, out.data(), gamma_part.data(),
-           offset ? beta_part.data() : nullptr);
+    launch<kernels::layer_norm_backward<T, Threads>>(dim3(blocks), dim3(Threads), x.read(), gamma.read(), mean.read(),
+                                                     rstd.read(), dy.read(), term, rows, width, out.data(),
+                                                     gamma_part.data(), offset ? beta_part.data() : nullptr);
   else
-    launch("rms_norm_backward", kernels::rms_norm_backward<T, Threads>, dim3(blocks), dim3(Threads), x.read(),
-           gamma.read(), rstd.read(), dy.read(), term, rows, width, out.data(), gamma_part.data());
+    launch<kernels::rms_norm_backward<T, Threads>>(dim3(blocks), dim3(Threads), x.read(), gamma.read(), rstd.read(),
+                                                   dy.read(), term, rows, width, out.data(), gamma_part.data());
   dim3 const grid(static_cast<unsigned>((width + Threads / 8 - 1) / (Threads / 8)));
-  launch("add_parts", kernels::add_parts<Gradient, Threads>, grid, dim3(Threads), gamma_part.read(), parts, width,
-         dgamma.data());
+  launch<kernels::add_parts<Gradient, Threads>>(grid, dim3(Threads), gamma_part.read(), parts, width, dgamma.data());
   if (centred && offset)
-    launch("add_parts", kernels::add_parts<Gradient, Threads>, grid, dim3(Threads), beta_part.read(), parts, width,
-           dbeta.data());
+    launch<kernels::add_parts<Gradient, Threads>>(grid, dim3(Threads), beta_part.read(), parts, width, dbeta.data());
   for (guarded<A> const& part : {gamma_part, beta_part}) CHECK(part.values().size() == blocks * p.width);
   return {out.values(), dgamma.values(), dbeta.values()};
 }
@@ -213,17 +212,18 @@ void check_residual(std::size_t rows, std::size_t width, std::size_t shift) {
       dim3 const grid(static_cast<unsigned>(rows));
       int const w = static_cast<int>(width);
       if (centred) {
-        launch("residual_layer_norm_forward", kernels::residual_layer_norm_forward<T, Threads>, grid, dim3(Threads),
-               base_in.read(), x_in.read(), gamma.read(), beta.read(), A(1e-5), w, s.data(), y.data(), mean.data(),
-               rstd.data());
-        launch("layer_norm_forward", kernels::layer_norm_forward<T, Threads>, grid, dim3(Threads), s.read(),
-               gamma.read(), beta.read(), A(1e-5), w, alone.data(), mean_alone.data(), rstd_alone.data());
+        launch<kernels::residual_layer_norm_forward<T, Threads>>(grid, dim3(Threads), base_in.read(), x_in.read(),
+                                                                 gamma.read(), beta.read(), A(1e-5), w, s.data(),
+                                                                 y.data(), mean.data(), rstd.data());
+        launch<kernels::layer_norm_forward<T, Threads>>(grid, dim3(Threads), s.read(), gamma.read(), beta.read(),
+                                                        A(1e-5), w, alone.data(), mean_alone.data(), rstd_alone.data());
         CHECK(mean.values() == mean_alone.values());
       } else {
-        launch("residual_rms_norm_forward", kernels::residual_rms_norm_forward<T, Threads>, grid, dim3(Threads),
-               base_in.read(), x_in.read(), gamma.read(), A(1e-5), w, s.data(), y.data(), rstd.data());
-        launch("rms_norm_forward", kernels::rms_norm_forward<T, Threads>, grid, dim3(Threads), s.read(), gamma.read(),
-               A(1e-5), w, alone.data(), rstd_alone.data());
+        launch<kernels::residual_rms_norm_forward<T, Threads>>(grid, dim3(Threads), base_in.read(), x_in.read(),
+                                                               gamma.read(), A(1e-5), w, s.data(), y.data(),
+                                                               rstd.data());
+        launch<kernels::rms_norm_forward<T, Threads>>(grid, dim3(Threads), s.read(), gamma.read(), A(1e-5), w,
+                                                      alone.data(), rstd_alone.data());
       }
       CHECK(s.values() == sum);
       CHECK(y.values() == alone.values());

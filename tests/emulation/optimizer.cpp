@@ -108,8 +108,8 @@ std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool roun
   std::vector<long long> first;
   std::vector<kernels::tensor_chunk> const chunks = chunks_of(length, first);
   for (int step = 0; step < 2; ++step)
-    launch("adamw", kernels::adamw<T, Gradient, Threads>, dim3(static_cast<unsigned>(chunks.size())), dim3(Threads),
-           list.data(), chunks.data(), length, factors.data(), nullptr);
+    launch<kernels::adamw<T, Gradient, Threads>>(dim3(static_cast<unsigned>(chunks.size())), dim3(Threads), list.data(),
+                                                 chunks.data(), length, factors.data(), nullptr);
   std::vector<parameter<A>> out;
   for (on_device<T, Gradient> const& one : all) {
     out.push_back(one.values());
@@ -163,11 +163,9 @@ void check_sums(int length, std::size_t shift) {
   dim3 const grid(static_cast<unsigned>(chunks.size())), tensors(static_cast<unsigned>(sizes.size()));
 
   guarded<double> part(chunks.size()), sum(sizes.size());
-  launch("sum_of_squares", kernels::sum_of_squares<T, Threads>, grid, dim3(Threads), list.data(), chunks.data(), length,
-         part.data());
+  launch<kernels::sum_of_squares<T, Threads>>(grid, dim3(Threads), list.data(), chunks.data(), length, part.data());
   CHECK(part.values().size() == chunks.size());
-  launch("sum_parts", kernels::sum_parts<double, double, Threads>, tensors, dim3(Threads), part.read(), first.read(),
-         sum.data());
+  launch<kernels::sum_parts<double, double, Threads>>(tensors, dim3(Threads), part.read(), first.read(), sum.data());
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     double const expected = host::optimizers::sum_of_squares(x[t].values().data(), sizes[t]);
     CAPTURE(t);
@@ -176,10 +174,10 @@ void check_sums(int length, std::size_t shift) {
 
   guarded<long long> counted(chunks.size()), bad(sizes.size());
   auto const count = [&] {
-    launch("count_not_finite", kernels::count_not_finite<T, Threads>, grid, dim3(Threads), list.data(), chunks.data(),
-           length, counted.data());
-    launch("sum_parts", kernels::sum_parts<long long, long long, Threads>, tensors, dim3(Threads), counted.read(),
-           first.read(), bad.data());
+    launch<kernels::count_not_finite<T, Threads>>(grid, dim3(Threads), list.data(), chunks.data(), length,
+                                                  counted.data());
+    launch<kernels::sum_parts<long long, long long, Threads>>(tensors, dim3(Threads), counted.read(), first.read(),
+                                                              bad.data());
     CHECK(counted.values().size() == chunks.size());
   };
   count();
@@ -218,8 +216,8 @@ TEST_CASE("known-faults AD-1: epsilon after the bias correction and outside the 
                                             .bias_correction1 = 1 - std::pow(0.9, t),
                                             .bias_correction2 = 1 - std::pow(0.999, t)})};
     double const before = w[0];
-    launch("adamw", kernels::adamw<double, double, 32>, dim3(1), dim3(32), list.data(), chunk.data(), 8, factors.data(),
-           nullptr);
+    launch<kernels::adamw<double, double, 32>>(dim3(1), dim3(32), list.data(), chunk.data(), 8, factors.data(),
+                                               nullptr);
     return before - w[0];
   };
   CHECK(step(1, 1e-8) == doctest::Approx(0.5));
@@ -241,10 +239,10 @@ TEST_CASE("a replayed AdamW step: factors of the device's own count, and a skipp
   guarded<long long> not_finite(std::vector<long long>{0}), updates(std::vector<long long>{0});
   guarded<double> clip(std::vector<double>{1});
   auto const replayed = [&] {
-    launch("prepare_adamw", kernels::prepare_adamw<float, 32>, dim3(1), dim3(32), on_gpu.data(), 2, clip.read(),
-           not_finite.read(), updates.data(), factors.data());
-    launch("adamw", kernels::adamw<float, float, 32>, dim3(5), dim3(32), list.data(), chunks.data(), 16, factors.data(),
-           not_finite.read());
+    launch<kernels::prepare_adamw<float, 32>>(dim3(1), dim3(32), on_gpu.data(), 2, clip.read(), not_finite.read(),
+                                              updates.data(), factors.data());
+    launch<kernels::adamw<float, float, 32>>(dim3(5), dim3(32), list.data(), chunks.data(), 16, factors.data(),
+                                             not_finite.read());
   };
   long long applied = 0;
   for (int step = 0; step < 7; ++step) {
@@ -301,8 +299,8 @@ TEST_CASE("known-faults BF-1: a parameter in bfloat16 moves by updates that are 
                                            .epsilon = 1e-12,
                                            .bias_correction1 = 1 - std::pow(0.9, t),
                                            .bias_correction2 = 1 - std::pow(0.999, t)})};
-    launch("adamw", kernels::adamw<__nv_bfloat16, float, 32>, dim3(1), dim3(32), list.data(), chunks.data(), 8,
-           factors.data(), nullptr);
+    launch<kernels::adamw<__nv_bfloat16, float, 32>>(dim3(1), dim3(32), list.data(), chunks.data(), 8, factors.data(),
+                                                     nullptr);
   }
   CHECK(one.values().w[0] == doctest::Approx(0.9).epsilon(1e-5));
   CHECK(one.values().copy[0] == 0.8984375F);

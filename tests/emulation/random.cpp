@@ -88,9 +88,9 @@ std::vector<wide<T>> dropped(arrays<wide<T>> const& in, bool with_base, into tar
   guarded<T> x(in.x, offset), base(in.base, offset), other(n, offset);
   guarded<T>& y = target == into::x ? x : target == into::base ? base : other;
   random_stream const stream(key);
-  launch("dropout", kernels::dropout<T, Threads>, dim3(grid), dim3(Threads), x.read(),
-         with_base ? base.read() : nullptr, y.data(), static_cast<long long>(n), kernels::index_runs::of(map), &stream,
-         kernels::dropout_rate<wide<T>>::of(p));
+  launch<kernels::dropout<T, Threads>>(dim3(grid), dim3(Threads), x.read(), with_base ? base.read() : nullptr, y.data(),
+                                       static_cast<long long>(n), kernels::index_runs::of(map), &stream,
+                                       kernels::dropout_rate<wide<T>>::of(p));
   return y.values();
 }
 
@@ -137,8 +137,8 @@ TEST_CASE("dropout takes its stream from device memory: a launch repeated as it 
   for (std::uint64_t step = 0; step < 3; ++step) {
     random_key const now{.seed = 5, .step = step, .site = 9};
     stream = random_stream(now);
-    launch("dropout", kernels::dropout<float, 32>, dim3(1), dim3(32), x.read(), nullptr, y.data(),
-           static_cast<long long>(n), kernels::index_runs::of(map), &stream, kernels::dropout_rate<float>::of(0.5));
+    launch<kernels::dropout<float, 32>>(dim3(1), dim3(32), x.read(), nullptr, y.data(), static_cast<long long>(n),
+                                        kernels::index_runs::of(map), &stream, kernels::dropout_rate<float>::of(0.5));
     std::vector<float> expected(n);
     host::random::dropout(x.values().data(), static_cast<float const*>(nullptr), expected.data(), map, now, 0.5);
     CHECK(same_bits(y.values(), expected));

@@ -36,9 +36,9 @@ void check_rotary() {
   auto const turned = [&](std::vector<A> const& in, A sign, bool in_place, std::size_t shift) {
     guarded<T> from(in, shift), to(n, shift);
     guarded<T>& out = in_place ? from : to;
-    launch("rotary", kernels::rotary<T, static_cast<int>(HeadDim), Threads>,
-           dim3(static_cast<unsigned>(Batch * Sequence)), dim3(Threads), from.read(), out.data(), cosines.read(),
-           sines.read(), sign, static_cast<int>(Sequence), static_cast<int>(KvHeads), static_cast<int>(Group));
+    launch<kernels::rotary<T, static_cast<int>(HeadDim), Threads>>(
+        dim3(static_cast<unsigned>(Batch * Sequence)), dim3(Threads), from.read(), out.data(), cosines.read(),
+        sines.read(), sign, static_cast<int>(Sequence), static_cast<int>(KvHeads), static_cast<int>(Group));
     return out.values();
   };
   std::vector<A> expected(n);
