@@ -24,23 +24,60 @@ std::string found(unsigned threads, Arguments... arguments) {
 }
 bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
-/// Each thread leaves its number and takes its neighbour's.
-template <bool Waits>
+/// Each thread leaves its number and takes its neighbour's. Written before, the elements are not found to be empty.
+template <bool Before, bool Waits>
 void exchange(int* out) {
   HEDDLE_SHARED(number, 64, int);
   int const me = static_cast<int>(threadIdx.x);
+  if (Before) {
+    number[me] = -1;
+    __syncthreads();
+  }
   number[me] = me;
   if (Waits) __syncthreads();
   out[me] = number[(me + 1) % 64];
 }
-/// The same within warps.
-template <bool Waits>
+/// The same within warps, of which the lanes of `Mask` wait for each other.
+template <unsigned Mask>
 void exchange_in_warps(int* out) {
   HEDDLE_SHARED(number, 64, int);
   int const me = static_cast<int>(threadIdx.x);
+  number[me] = -1;
+  __syncthreads();
   number[me] = me;
-  if (Waits) __syncwarp();
+  if ((Mask >> me % 32 & 1U) != 0) __syncwarp(Mask);
   out[me] = number[me ^ 1];
+}
+/// A barrier of a part of the lanes that are there: the emulation knows none, and takes it for no barrier.
+void exchange_in_half(int* out) {
+  HEDDLE_SHARED(number, 16, int);
+  int const me = static_cast<int>(threadIdx.x);
+  if (me < 16) {
+    number[me] = me;
+    __syncwarp(0xFFFFU);
+    out[me] = number[me ^ 1];
+  }
+  __syncthreads();
+}
+/// All write one element.
+template <bool Waits>
+void write_twice() {
+  HEDDLE_SHARED(number, 1, int);
+  for (int turn = 0; turn < 32; ++turn) {
+    if (turn == static_cast<int>(threadIdx.x)) number[0] = turn;
+    if (Waits) __syncthreads();
+  }
+}
+/// The last lane writes what all lanes of its warp have read.
+template <bool Waits>
+void write_after_lanes(int* out) {
+  HEDDLE_SHARED(number, 1, int);
+  int const me = static_cast<int>(threadIdx.x);
+  if (me == 0) number[0] = 7;
+  __syncthreads();
+  out[me] = number[0];
+  if (Waits) __syncwarp();
+  if (me == 31) number[0] = 8;
 }
 /// Twice through the same element: the second time must wait for those who read the first.
 template <int Writer, bool Waits>
@@ -81,6 +118,19 @@ void shuffle_from(int source, int* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0xFFFFU, static_cast<int>(threadIdx.x), source);
 }
 void two_masks(int* out) { out[threadIdx.x] = __shfl_xor_sync(threadIdx.x < 8 ? 0xFFFFFFFFU : 0xFFFFFF80U, 1, 1); }
+/// What each lane gets of the others' numbers, in whole warps and in segments of 8.
+void moved(int* up, int* down, int* one, int* votes) {
+  int const me = static_cast<int>(threadIdx.x);
+  up[me] = __shfl_up_sync(~0U, me, 3);
+  down[me] = __shfl_down_sync(~0U, me, 3);
+  one[me] = __shfl_sync(~0U, me, 5);
+  up[32 + me] = __shfl_up_sync(~0U, me, 3, 8);
+  down[32 + me] = __shfl_down_sync(~0U, me, 3, 8);
+  one[32 + me] = __shfl_sync(~0U, me, 5, 8);
+  votes[me] = static_cast<int>(__ballot_sync(~0U, me % 2)) == static_cast<int>(0xAAAAAAAAU) ? 1 : 0;
+  votes[me] += (__any_sync(~0U, me == 9) != 0 ? 2 : 0) + (__any_sync(~0U, me == 32) == 0 ? 4 : 0);
+  votes[me] += (__all_sync(~0U, me < 32) != 0 ? 8 : 0) + (__all_sync(~0U, me != 9) == 0 ? 16 : 0);
+}
 /// The lanes of each half of a warp meet those of the other at a place of their own.
 template <bool Votes>
 void two_places(int* out) {
@@ -138,13 +188,38 @@ void throws() {
 
 TEST_CASE("a missing barrier is a race, and with it the kernel is right") {
   std::vector<int> out(64, -1);
-  CHECK(found<exchange<true>>(64, out.data()) == "nothing");
+  CHECK(found<exchange<false, true>>(64, out.data()) == "nothing");
   for (int t = 0; t < 64; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t + 1) % 64);
-  std::string const text = found<exchange<false>>(64, out.data());
   // Threads run one after the other, so the first finds its neighbour's place empty.
+  std::string text = found<exchange<false, false>>(64, out.data());
   CHECK_MESSAGE(has(text, "thread (0, 0, 0) reads element 1 of the 64 in shared memory declared at faults.cpp"), text);
-  CHECK(found<exchange_in_warps<true>>(64, out.data()) == "nothing");
-  CHECK(has(found<exchange_in_warps<false>>(64, out.data()), "which nobody has written"));
+  CHECK(has(text, "which nobody has written"));
+  // Or, where it is not empty, takes what stood there before.
+  CHECK(found<exchange<true, true>>(64, out.data()) == "nothing");
+  text = found<exchange<true, false>>(64, out.data());
+  CHECK_MESSAGE(has(text, "thread (1, 0, 0) writes element 1 of the 64"), text);
+  CHECK_MESSAGE(has(text, "which thread (0, 0, 0) read with no barrier between"), text);
+}
+TEST_CASE("a missing barrier of a warp is a race, as is one of a part of its lanes") {
+  std::vector<int> out(64, -1);
+  CHECK(found<exchange_in_warps<~0U>>(64, out.data()) == "nothing");
+  for (int t = 0; t < 64; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t ^ 1));
+  CHECK(has(found<exchange_in_warps<0U>>(64, out.data()), "thread (1, 0, 0) writes element 1 of the 64"));
+  CHECK(found<exchange_in_half>(16, out.data()) == "nothing");
+  CHECK(has(found<exchange_in_half>(32, out.data()), "which thread (1, 0, 0) wrote with no barrier between"));
+}
+TEST_CASE("two writes of one element, and a write after reads of one warp, are races without a barrier") {
+  std::vector<int> out(64, -1);
+  CHECK(found<write_twice<true>>(32) == "nothing");
+  std::string text = found<write_twice<false>>(32);
+  CHECK_MESSAGE(has(text, "thread (1, 0, 0) writes element 0 of the 1"), text);
+  CHECK_MESSAGE(has(text, "which thread (0, 0, 0) wrote with no barrier between"), text);
+  CHECK(found<write_after_lanes<true>>(32, out.data()) == "nothing");
+  CHECK(out[31] == 7);
+  text = found<write_after_lanes<false>>(32, out.data());
+  CHECK_MESSAGE(has(text, "thread (31, 0, 0) writes element 0 of the 1"), text);
+  CHECK_MESSAGE(has(text, "which other threads read with no barrier between"), text);
+  CHECK(has(found<write_after_lanes<true>>(64, out.data()), "which other threads read"));  // of the other warp, too
 }
 TEST_CASE("writing what others may still read is a race") {
   std::vector<int> out(64, -1);
@@ -177,6 +252,20 @@ TEST_CASE("masks: without oneself, with a lane that has ended or does not exist,
   CHECK(has(found<shuffle_with>(16, ~0U, 16U, out.data()), "with lane 16 in its mask, which does not exist"));
   CHECK(has(found<two_masks>(32, out.data()), "threads wait for each other"));
   CHECK(has(found<shuffle_from>(32, 20, out.data()), "from lane 20, which its mask lacks"));
+}
+TEST_CASE("shuffles up, down and from a lane, in segments too, and votes") {
+  std::vector<int> up(64), down(64), one(64), votes(32);
+  CHECK(found<moved>(32, up.data(), down.data(), one.data(), votes.data()) == "nothing");
+  for (int t = 0; t < 32; ++t) {
+    auto const i = static_cast<std::size_t>(t);
+    CHECK(up[i] == (t < 3 ? t : t - 3));  // a lane outside gives the own number
+    CHECK(down[i] == (t > 28 ? t : t + 3));
+    CHECK(one[i] == 5);
+    CHECK(up[32 + i] == (t % 8 < 3 ? t : t - 3));
+    CHECK(down[32 + i] == (t % 8 > 4 ? t : t + 3));
+    CHECK(one[32 + i] == t / 8 * 8 + 5);
+    CHECK(votes[i] == 31);
+  }
 }
 TEST_CASE("a shuffle or a vote is one place, one type and one width for all its lanes; a __syncwarp need not be") {
   std::vector<int> out(64);
@@ -215,5 +304,5 @@ TEST_CASE("more shared memory than a block has, too many threads, and an excepti
   CHECK(has(found<divergent>(1025), "a block has 1025 threads"));
   CHECK_THROWS_WITH(launch<throws>(dim3(1), dim3(64)), "of its own");
   std::vector<int> out(64, -1);
-  CHECK(found<exchange<true>>(64, out.data()) == "nothing");  // and all is well afterwards
+  CHECK(found<exchange<false, true>>(64, out.data()) == "nothing");  // and all is well afterwards
 }
