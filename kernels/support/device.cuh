@@ -9,4 +9,7 @@
 
 /// HEDDLE_SHARED(name, size, type): an array of the block in shared memory.
 #define HEDDLE_SHARED(name, size, ...) __shared__ __VA_ARGS__ name[size]
+/// HEDDLE_ALIGNED(pointer, bytes): what is accessed there is at a multiple of `bytes`. A device faults where it is not;
+/// a host's processor does not, so the emulation looks.
+#define HEDDLE_ALIGNED(pointer, bytes) static_cast<void>(0)
 #endif

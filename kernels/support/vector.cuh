@@ -46,6 +46,7 @@ __device__ pack<T> load_pack(Element const* p, int count, bool whole) {
   constexpr int width = pack_width<T>;
   pack<T> out;
   if (whole) {
+    HEDDLE_ALIGNED(p, 16);
     auto const raw = *reinterpret_cast<detail::raw_pack<Element, width> const*>(p);
     for (int j = 0; j < width; ++j) out[j] = A(raw.value[j]);
   } else {
@@ -59,6 +60,7 @@ template <class T, class Element>
 __device__ void store_pack(Element* p, pack<T> const& in, int count, bool whole) {
   constexpr int width = pack_width<T>;
   if (whole) {
+    HEDDLE_ALIGNED(p, 16);
     detail::raw_pack<Element, width> raw;
     for (int j = 0; j < width; ++j) raw.value[j] = Element(in[j]);
     *reinterpret_cast<detail::raw_pack<Element, width>*>(p) = raw;

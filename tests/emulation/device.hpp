@@ -27,6 +27,9 @@
   auto& name = ::heddle::emulation::block::current().shared<::heddle::emulation::shared_array<__VA_ARGS__, (size)>>( \
       &name##_declaration, (size) * sizeof(__VA_ARGS__), heddle::emulation::place::here())
 
+#define HEDDLE_ALIGNED(pointer, bytes) \
+  ::heddle::emulation::require_aligned(pointer, bytes, heddle::emulation::place::here())
+
 inline void __syncthreads(heddle::emulation::place const& at = heddle::emulation::place::here()) {
   heddle::emulation::block::current().barrier(at);
 }
@@ -35,6 +38,12 @@ inline void __syncwarp(unsigned mask = ~0U, heddle::emulation::place const& at =
 }
 
 namespace heddle::emulation {
+
+inline void require_aligned(void const* pointer, std::size_t bytes, place const& at) {
+  if (reinterpret_cast<std::uintptr_t>(pointer) % bytes != 0)
+    block::current().fail("accesses " + std::to_string(bytes) + " bytes at " + text_of(at) +
+                          ", at an address that is no multiple of it");
+}
 
 /// What the lane at `source` of the caller's segment of `width` lanes has given; the caller's own value where that lies
 /// outside.

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <support/device.cuh>
+#include <support/vector.cuh>
 #include <vector>
 
 #include "launch.hpp"
@@ -175,6 +176,12 @@ void instances(double* out) {
 }
 template <class T, int Threads>
 void sized() {}
+void pack_at(float* p, bool store) {
+  if (store)
+    heddle::kernels::store_pack(p, heddle::kernels::pack<float>{}, 4, true);
+  else
+    p[0] = heddle::kernels::load_pack<float>(p, 4, true)[0];
+}
 void greedy() {
   HEDDLE_SHARED(number, 6145, double);
   number[threadIdx.x] = 1;
@@ -277,6 +284,14 @@ TEST_CASE("a shuffle or a vote is one place, one type and one width for all its 
   CHECK(has(found<two_widths>(32, out.data()), "thread (16, 0, 0) waits in a shuffle of 4 bytes in segments of 16"));
   CHECK(found<two_syncs>(32, out.data()) == "nothing");
   CHECK(out[3] == 28);
+}
+TEST_CASE("16 bytes at an address that is no multiple of 16") {
+  alignas(16) float there[8] = {};
+  for (bool const store : {false, true}) {
+    CHECK(found<pack_at>(1, there + 4, store) == "nothing");
+    std::string const text = found<pack_at>(1, there + 1, store);
+    CHECK_MESSAGE(has(text, "thread (0, 0, 0) accesses 16 bytes at vector.cuh:"), text);
+  }
 }
 TEST_CASE("a template that declares shared memory has an array for each of its instances") {
   std::vector<double> out(64);
