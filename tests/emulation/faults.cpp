@@ -38,15 +38,14 @@ void exchange(int* out) {
   if (Waits) __syncthreads();
   out[me] = number[(me + 1) % 64];
 }
-/// The same within warps, of which the lanes of `Mask` wait for each other.
-template <unsigned Mask>
-void exchange_in_warps(int* out) {
+/// The same within warps, of which the lanes of `mask` wait for each other.
+void exchange_in_warps(unsigned mask, int* out) {
   HEDDLE_SHARED(number, 64, int);
   int const me = static_cast<int>(threadIdx.x);
   number[me] = -1;
   __syncthreads();
   number[me] = me;
-  if ((Mask >> me % 32 & 1U) != 0) __syncwarp(Mask);
+  if ((mask >> me % 32 & 1U) != 0) __syncwarp(mask);
   out[me] = number[me ^ 1];
 }
 /// A barrier of a part of the lanes that are there: the emulation knows none, and takes it for no barrier.
@@ -209,9 +208,9 @@ TEST_CASE("a missing barrier is a race, and with it the kernel is right") {
 }
 TEST_CASE("a missing barrier of a warp is a race, as is one of a part of its lanes") {
   std::vector<int> out(64, -1);
-  CHECK(found<exchange_in_warps<~0U>>(64, out.data()) == "nothing");
+  CHECK(found<exchange_in_warps>(64, ~0U, out.data()) == "nothing");
   for (int t = 0; t < 64; ++t) CHECK(out[static_cast<std::size_t>(t)] == (t ^ 1));
-  CHECK(has(found<exchange_in_warps<0U>>(64, out.data()), "thread (1, 0, 0) writes element 1 of the 64"));
+  CHECK(has(found<exchange_in_warps>(64, 0U, out.data()), "thread (1, 0, 0) writes element 1 of the 64"));
   CHECK(found<exchange_in_half>(16, out.data()) == "nothing");
   CHECK(has(found<exchange_in_half>(32, out.data()), "which thread (1, 0, 0) wrote with no barrier between"));
 }

@@ -2,12 +2,11 @@
 #pragma once
 #include <cuda_runtime.h>
 
-#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "block.hpp"
+#include "fault.hpp"
 
 namespace heddle::emulation {
 
@@ -18,47 +17,26 @@ constexpr char const* signature() {
 }
 }  // namespace detail
 
-/// A kernel's name with its template arguments, as the compiler has it.
-template <auto Kernel>
-std::string name_of_kernel() {
-  std::string_view name =
-      detail::signature<Kernel>();  // "… [with auto Kernel = heddle::kernels::rotary<float, 64, 32>]"
-  std::string_view const before = "Kernel = ", space = "heddle::kernels::";
-  name.remove_prefix(name.find(before) + before.size());
-  name.remove_suffix(name.size() - name.rfind(']'));
-  if (name.starts_with('&')) name.remove_prefix(1);
-  if (name.starts_with(space)) name.remove_prefix(space.size());
-  return std::string(name);
-}
+/// A kernel with its template arguments, as the compiler writes it: "rotary<float, 64, 32>" of a `signature`
+/// "… [with auto Kernel = heddle::kernels::rotary<float, 64, 32>]".
+std::string kernel_of(std::string_view signature);
 
-/// The block size that a kernel is made for, by the rule that it is the last template argument; 0 if that is no number.
-inline unsigned threads_of(std::string_view name) {
-  if (!name.ends_with('>')) return 0;
-  name.remove_suffix(1);
-  unsigned threads = 0;
-  for (char const c : name.substr(name.find_last_of("<, ") + 1)) {
-    if (c < '0' || c > '9') return 0;
-    threads = threads * 10 + static_cast<unsigned>(c - '0');
-  }
-  return threads;
-}
+/// Runs `body` on every thread of the grid, block after block. What CUDA refuses is a fault here, too. `kernel` names
+/// it, and says for which block size it is made: by its last template argument, if that is a number.
+void run_grid(std::string const& kernel, dim3 grid, dim3 shape, std::function<void()> const& body);
 
-/// Runs a kernel, block after block, before it returns. What CUDA refuses is a fault here, too.
+namespace detail {
+/// For all kernels of one type.
+template <class Kernel, class... Arguments>
+[[gnu::noinline]] void run(char const* signature, Kernel kernel, dim3 grid, dim3 shape, Arguments const&... arguments) {
+  run_grid(kernel_of(signature), grid, shape, [&] { kernel(arguments...); });
+}
+}  // namespace detail
+
+/// Runs a kernel before it returns.
 template <auto Kernel, class... Arguments>
 void launch(dim3 grid, dim3 shape, Arguments const&... arguments) {
-  static std::string const name = name_of_kernel<Kernel>();
-  if (grid.x == 0 || grid.x > 0x7FFFFFFFU || grid.y == 0 || grid.y > 0xFFFFU || grid.z == 0 || grid.z > 0xFFFFU)
-    throw fault(name + ": a grid of (" + std::to_string(grid.x) + ", " + std::to_string(grid.y) + ", " +
-                std::to_string(grid.z) + ") blocks; CUDA takes 1 to (2147483647, 65535, 65535)");
-  if (unsigned const made = threads_of(name), has = shape.x * shape.y * shape.z; made != 0 && made != has)
-    throw fault(name + ": a block of " + std::to_string(has) + " threads, of a kernel that is made for " +
-                std::to_string(made));
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        block one(name, grid, shape, {x, y, z});
-        one.run([&] { Kernel(arguments...); });
-      }
+  detail::run(detail::signature<Kernel>(), Kernel, grid, shape, arguments...);
 }
 
 }  // namespace heddle::emulation
