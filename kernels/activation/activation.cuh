@@ -101,7 +101,8 @@ __global__ void __launch_bounds__(Threads)
     pack<T> value = load_pack<T>(x + at, own.count, whole);
     pack<T> const d = load_pack<T>(dy + at, own.count, whole);
     for (int j = 0; j < pack_width<T>; ++j) {
-      value[j] = A(T(d[j] * Activation::at(value[j] + offset[j]).slope));
+      // Not fused with the sum, which takes dx as stored.
+      value[j] = A(T(math::product(d[j], Activation::at(value[j] + offset[j]).slope)));
       sum[j] += value[j];
     }
     store_pack<T>(dx + at, value, own.count, whole);
