@@ -27,7 +27,7 @@ __device__ void add_pack(pack<T>& sum, T const* in, long long i, int count, bool
 }
 }  // namespace detail
 
-/// y[n] = act(x). Grid: at most ⌈n / (Threads·pack_width<T>)⌉ blocks.
+/// y[n] = act(x). Grid: `pack_grid`.
 template <class T, class Activation, int Threads>
 __global__ void __launch_bounds__(Threads) activation_forward(T const* x, long long n, T* y) {
   detail::for_each_pack<T, Threads>(n, aligned_for_packs(x, y), [=](long long i, int count, bool whole) {
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(Threads) activation_backward(T const* x, T con
 }
 
 /// y[rows, width] = bias[width] in each row, plus each of base and x, both [rows, width], that is not null.
-/// Grid as `columns_of_thread`.
+/// Grid: `column_grid`.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     biased_sum(T const* bias, T const* base, T const* x, long long rows, int width, T* y) {
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(Threads)
 }
 
 /// y[rows, width] = act(x + bias[width]), the sum not rounded to T. Backward needs x and bias again.
-/// Grid as `columns_of_thread`.
+/// Grid: `column_grid`.
 template <class T, class Activation, int Threads>
 __global__ void __launch_bounds__(Threads)
     biased_activation_forward(T const* x, T const* bias, long long rows, int width, T* y) {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(Threads)
 
 /// dx[rows, width] = dy·act'(x + bias[width]); and, unless `part` is null, the first stage of dbias += Σ over the rows
 /// of dx: part[gridDim.y, width], which `add_parts` adds up. It sums dx as stored, so `column_sums` of dx with the same
-/// gridDim.y has the same bits. Grid as `columns_of_thread`.
+/// gridDim.y has the same bits. Grid: `column_grid`.
 template <class T, class Activation, int Threads>
 __global__ void __launch_bounds__(Threads)
     biased_activation_backward(T const* x, T const* bias, T const* dy, long long rows, int width, T* dx,
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(Threads)
 }
 
 /// y[rows, width] = act(gate)·up, with x[rows, 2, width] = (gate, up): SwiGLU with silu. Shazeer, arXiv 2002.05202.
-/// Backward needs x again. Grid as `columns_of_thread`.
+/// Backward needs x again. Grid: `column_grid`.
 template <class T, class Activation, int Threads>
 __global__ void __launch_bounds__(Threads) gated_forward(T const* x, long long rows, int width, T* y) {
   columns_of_thread<T, Threads> const own(rows, width);

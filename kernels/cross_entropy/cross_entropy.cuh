@@ -12,7 +12,7 @@
 /// vocabulary reduce `row_max` by maximum, then `row_sum` and `target_logit` by sum. Megatron-LM, Shoeybi et al.,
 /// arXiv 1909.08053 §3.
 ///
-/// One block a row, and no launch for 0 rows. Nothing but log_sum_exp is kept for backward, which computes the
+/// Grid: `row_grid`. Nothing but log_sum_exp is kept for backward, which computes the
 /// probabilities again from the logits: keeping them would cost as much memory as the logits.
 namespace heddle::kernels {
 
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(Threads)
 }
 
 /// log_sum_exp for backward, and part[block] = Σ (log_sum_exp - target_logit) over the block's rows whose target is not
-/// `ignore_index`, in nats. A thread for each of the `rows`, a grid that covers them, and `part` as large as the grid:
+/// `ignore_index`, in nats. Grid: `thread_grid`, and `part` has an element a block:
 /// `sum_parts` adds it up to the loss, in the type that the caller has for it. The sum is in double, and divided by
 /// nothing.
 template <class A, int Threads>

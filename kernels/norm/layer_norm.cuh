@@ -46,7 +46,7 @@ __device__ void normalise_row(accumulator_t<T> sum, T const* x, T const* gamma, 
 }  // namespace detail
 
 /// y[rows, width] = (x − mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon) with the biased variance; keeps
-/// mean[rows] and rstd[rows] for backward. One block a row; rows > 0. `beta` may be null; `y` may be `x`. Ba et al.,
+/// mean[rows] and rstd[rows] for backward. Grid: `row_grid`. `beta` may be null; `y` may be `x`. Ba et al.,
 /// arXiv 1607.06450 §3.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(Threads)
 /// Each block has a share of the rows, in order, and leaves what they give to the gradients of the parameters,
 /// dgamma += Σ dy·x̂ and dbeta += Σ dy, in its row of gamma_part[gridDim.x, width] and, unless null,
 /// beta_part[gridDim.x, width]; `add_parts` adds those up. A thread keeps its columns of them in the cache: registers
-/// would tie the kernel to a width. Grid: some blocks a multiprocessor, at most `rows`. `dx` may be `dy`, `x` or
+/// would tie the kernel to a width. Grid: `part_grid`. `dx` may be `dy`, `x` or
 /// `base`.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)

@@ -26,8 +26,8 @@ __device__ void scale_row(accumulator_t<T> square, T const* x, T const* gamma, a
 
 }  // namespace detail
 
-/// y[rows, width] = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon); keeps rstd[rows] for backward. One block a row;
-/// rows > 0. `y` may be `x`. Zhang and Sennrich, arXiv 1910.07467 §4.
+/// y[rows, width] = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon); keeps rstd[rows] for backward. Grid:
+/// `row_grid`. `y` may be `x`. Zhang and Sennrich, arXiv 1910.07467 §4.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     rms_norm_forward(T const* x, T const* gamma, accumulator_t<T> epsilon, int width, T* y, accumulator_t<T>* rstd) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(Threads)
 /// dx[rows, width], plus base[rows, width] unless that is null. With x̂ = x·rstd and g = dy·gamma,
 ///   dx = (g − x̂·mean(g·x̂))·rstd.
 /// Each block has a share of the rows, in order, and leaves what they give to dgamma += Σ dy·x̂ in its row of
-/// gamma_part[gridDim.x, width]; `add_parts` adds those up. Grid: some blocks a multiprocessor, at most `rows`. `dx`
+/// gamma_part[gridDim.x, width]; `add_parts` adds those up. Grid: `part_grid`. `dx`
 /// may be `dy`, `x` or `base`.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)

@@ -10,7 +10,7 @@ namespace heddle::kernels {
 /// [sequence, HeadDim/2], which `host::rotary_positions::rotary_table` writes from the global positions:
 ///   y_i = x_i·cos - x_{i+half}·sin,   y_{i+half} = x_{i+half}·cos + x_i·sin
 /// Turns queries and keys (slots 0..group) of qkv [batch, sequence, kv_heads, group + 2, HeadDim] to `out`, which may
-/// be qkv itself; values stay as they are. One block for each of the batch · sequence rows. Backward is the same on
+/// be qkv itself; values stay as they are. Grid: `row_grid` of the batch · sequence rows. Backward is the same on
 /// dqkv with sign = -1, since a rotation's inverse is its transpose: nothing is kept. Each operation is rounded by
 /// itself, so that a row has the same bits wherever it is computed. A thread has a pack of the first half of a head and
 /// that of the second half which it turns with.

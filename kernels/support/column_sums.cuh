@@ -12,7 +12,7 @@ struct row_share {
       : first(rows * part / parts), last(rows * (part + 1) / parts) {}
 };
 
-/// A thread of a grid (⌈width / (Threads·pack_width<T>)⌉, parts) has the pack of columns from `column` on, of which
+/// A thread of a `column_grid` has the pack of columns from `column` on, of which
 /// `count` (at most 0: none) exist, in the share blockIdx.y of the rows. What belongs to a column it loads once.
 template <class T, int Threads>
 struct columns_of_thread : row_share {
@@ -24,7 +24,7 @@ struct columns_of_thread : row_share {
 };
 
 /// The first stage of db[width] += Σ over the rows of dy[rows, width]: part[gridDim.y, width] is what each share of the
-/// rows adds up to, rows in order. Grid as `columns_of_thread`; the order depends on gridDim.y alone.
+/// rows adds up to, rows in order. Grid: `column_grid`; the order depends on `parts` alone.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads) column_sums(T const* dy, long long rows, int width, accumulator_t<T>* part) {
   columns_of_thread<T, Threads> const own(rows, width);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(Threads) column_sums(T const* dy, long long ro
 /// The second stage, of these column sums and of a norm's gradients: out[width] += Σ over part[parts, width]. Eight
 /// threads a column, each an eighth of the parts in order, so the order depends on `parts` alone. `Gradient` is the
 /// type in which gradients are summed over micro-batches, which need not be that of the activations: a narrow one stops
-/// growing (known-faults BF-3). Grid: ⌈width / (Threads / 8)⌉ blocks.
+/// growing (known-faults BF-3). Grid: `add_parts_grid`.
 template <class Gradient, int Threads>
 __global__ void __launch_bounds__(Threads)
     add_parts(accumulator_t<Gradient> const* part, int parts, int width, Gradient* out) {

@@ -4,7 +4,7 @@
 
 namespace heddle::kernels {
 
-/// sum[s] = Σ part[i] over i = first[s]..first[s + 1] - 1, by block s of a grid with a block for each sum; 0 for none.
+/// sum[s] = Σ part[i] over i = first[s]..first[s + 1] - 1, by block s of a `row_grid` of the sums; 0 for none.
 /// `first` has an entry more than there are blocks. The second stage of sums over a whole array, whose first stage
 /// leaves a part for each of its blocks: the order depends on `Threads` and on the first stage's cut alone. The sum is
 /// rounded once, to `Result`: a loss is summed in double, and used in the type of the model.

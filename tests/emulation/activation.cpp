@@ -4,6 +4,7 @@
 #include <activation/activation.cuh>
 #include <heddle/backend/host/pointwise.hpp>
 #include <limits>
+#include <support/geometry.cuh>
 #include <type_traits>
 #include <vector>
 
@@ -52,15 +53,12 @@ struct kernel {
   using A = wide<T>;
   static constexpr bool narrow = !std::is_same_v<T, A>;
 
-  static dim3 columns(std::size_t width, unsigned parts) {
-    std::size_t const block = static_cast<std::size_t>(Threads) * kernels::pack_width<T>;
-    return dim3(static_cast<unsigned>((width + block - 1) / block), parts);
-  }
   static std::vector<A> forward(std::vector<A> const& in, unsigned blocks, std::size_t shift, bool in_place) {
     guarded<T> x(in, shift), own(in.size(), shift);
     guarded<T>& y = in_place ? x : own;
-    launch<kernels::activation_forward<T, function_type, Threads>>(dim3(blocks), dim3(Threads), x.read(),
-                                                                   static_cast<long long>(in.size()), y.data());
+    launch<kernels::activation_forward<T, function_type, Threads>>(
+        kernels::pack_grid<T, Threads>(static_cast<long long>(in.size()), blocks), dim3(Threads), x.read(),
+        static_cast<long long>(in.size()), y.data());
     return y.values();
   }
   static std::vector<A> backward(std::vector<A> const& in, std::vector<A> const& cotangent, unsigned blocks,
@@ -68,8 +66,9 @@ struct kernel {
     guarded<T> const x(in, shift);
     guarded<T> dy(cotangent, shift), own(in.size(), shift);
     guarded<T>& dx = in_place ? dy : own;
-    launch<kernels::activation_backward<T, function_type, Threads>>(dim3(blocks), dim3(Threads), x.read(), dy.read(),
-                                                                    static_cast<long long>(in.size()), dx.data());
+    launch<kernels::activation_backward<T, function_type, Threads>>(
+        kernels::pack_grid<T, Threads>(static_cast<long long>(in.size()), blocks), dim3(Threads), x.read(), dy.read(),
+        static_cast<long long>(in.size()), dx.data());
     return dx.values();
   }
 
@@ -87,7 +86,7 @@ struct kernel {
       }
   }
 
-  static void check_biased(std::size_t rows, std::size_t width, unsigned parts) {
+  static void check_biased(std::size_t rows, std::size_t width, int parts) {
     CAPTURE(rows);
     CAPTURE(width);
     CAPTURE(Threads);
@@ -98,14 +97,15 @@ struct kernel {
     host::detail::activation<A, Kind>(n, sum.data(), expected.data());
     host::detail::activation_backward<A, Kind>(n, sum.data(), dy.data(), wanted.data());
     long long const r = static_cast<long long>(rows);
-    int const w = static_cast<int>(width), p = static_cast<int>(parts);
-    dim3 const grid = columns(width, parts), last(static_cast<unsigned>((w + Threads / 8 - 1) / (Threads / 8)));
+    int const w = static_cast<int>(width);
+    dim3 const grid = kernels::column_grid<T, Threads>(w, parts), last = kernels::add_parts_grid<Threads>(w);
     for (std::size_t const shift : {0, 1})
       for (bool const in_place : {false, true})
         for (bool const summed : {false, true}) {
           guarded<T> const offset(bias, shift);
           guarded<T> in(x, shift), y(n, shift), d(dy, shift), dx(n, shift);
-          guarded<A> part(parts * width, shift), apart(parts * width, shift),
+          guarded<A> part(kernels::parts_size(parts, static_cast<int>(width)), shift),
+              apart(kernels::parts_size(parts, static_cast<int>(width)), shift),
               total = guarded<A>::sum(std::vector<A>(width, A(3)), shift);
           guarded<T>& out = in_place ? d : dx;
           launch<kernels::biased_activation_backward<T, function_type, Threads>>(
@@ -115,7 +115,7 @@ struct kernel {
           if (summed) {
             launch<kernels::column_sums<T, Threads>>(grid, dim3(Threads), out.read(), r, w, apart.data());
             CHECK(part.values() == apart.values());
-            launch<kernels::add_parts<A, Threads>>(last, dim3(Threads), part.read(), p, w, total.data());
+            launch<kernels::add_parts<A, Threads>>(last, dim3(Threads), part.read(), parts, w, total.data());
             std::vector<A> gradient(width, A(3));
             host::detail::bias_gradient(rows, width, out.values().data(), gradient.data());  // of dx as stored
             check_near<A>(total.values(), gradient);
@@ -127,7 +127,7 @@ struct kernel {
         }
   }
 
-  static void check_gated(std::size_t rows, std::size_t width, unsigned parts) {
+  static void check_gated(std::size_t rows, std::size_t width, int parts) {
     CAPTURE(rows);
     CAPTURE(width);
     CAPTURE(Threads);
@@ -142,12 +142,12 @@ struct kernel {
       for (bool const in_place : {false, true}) {
         guarded<T> x(in, shift), y(n, shift), own(2 * n, shift);
         guarded<T> const dy(d, shift);
-        launch<kernels::gated_forward<T, function_type, Threads>>(columns(width, parts), dim3(Threads), x.read(), r, w,
-                                                                  y.data());
+        launch<kernels::gated_forward<T, function_type, Threads>>(kernels::column_grid<T, Threads>(w, parts),
+                                                                  dim3(Threads), x.read(), r, w, y.data());
         check_near<T>(y.values(), expected);
         guarded<T>& dx = in_place ? x : own;
-        launch<kernels::gated_backward<T, function_type, Threads>>(columns(width, parts), dim3(Threads), x.read(),
-                                                                   dy.read(), r, w, dx.data());
+        launch<kernels::gated_backward<T, function_type, Threads>>(kernels::column_grid<T, Threads>(w, parts),
+                                                                   dim3(Threads), x.read(), dy.read(), r, w, dx.data());
         check_near<T>(dx.values(), wanted);
       }
   }
@@ -224,7 +224,7 @@ void check_all() {
 }
 
 template <class T, int Threads>
-void check_biased_sum(std::size_t rows, std::size_t width, unsigned parts) {
+void check_biased_sum(std::size_t rows, std::size_t width, int parts) {
   CAPTURE(rows);
   CAPTURE(width);
   std::size_t const n = rows * width;
@@ -243,7 +243,7 @@ void check_biased_sum(std::size_t rows, std::size_t width, unsigned parts) {
         guarded<T> const bias(b, shift), base(one, shift);
         guarded<T> x(two, shift), own(n, shift);
         guarded<T>& y = in_place ? x : own;
-        launch<kernels::biased_sum<T, Threads>>(kernel<T, activation_kind::relu, Threads>::columns(width, parts),
+        launch<kernels::biased_sum<T, Threads>>(kernels::column_grid<T, Threads>(static_cast<int>(width), parts),
                                                 dim3(Threads), bias.read(), read_or_null(base, has_base),
                                                 read_or_null(x, has_x), static_cast<long long>(rows),
                                                 static_cast<int>(width), y.data());
@@ -254,20 +254,20 @@ void check_biased_sum(std::size_t rows, std::size_t width, unsigned parts) {
 
 /// The order of the sums depends on the number of parts alone.
 template <class T, class Gradient, int Threads>
-std::vector<wide<T>> column_sums(std::size_t rows, std::size_t width, unsigned parts, std::size_t shift) {
+std::vector<wide<T>> column_sums(std::size_t rows, std::size_t width, int parts, std::size_t shift) {
   guarded<T> const dy(values<T>(rows * width, 1), shift);
-  guarded<wide<T>> part(parts * width, shift);
+  guarded<wide<T>> part(kernels::parts_size(parts, static_cast<int>(width)), shift);
   guarded<Gradient> db = guarded<Gradient>::sum(values<Gradient>(width, 2), shift);
   int const w = static_cast<int>(width);
-  launch<kernels::column_sums<T, Threads>>(kernel<T, activation_kind::relu, Threads>::columns(width, parts),
+  launch<kernels::column_sums<T, Threads>>(kernels::column_grid<T, Threads>(static_cast<int>(width), parts),
                                            dim3(Threads), dy.read(), static_cast<long long>(rows), w, part.data());
-  CHECK(part.values().size() == parts * width);
-  launch<kernels::add_parts<Gradient, Threads>>(dim3(static_cast<unsigned>((w + Threads / 8 - 1) / (Threads / 8))),
-                                                dim3(Threads), part.read(), static_cast<int>(parts), w, db.data());
+  CHECK(part.values().size() == kernels::parts_size(parts, static_cast<int>(width)));
+  launch<kernels::add_parts<Gradient, Threads>>(kernels::add_parts_grid<Threads>(w), dim3(Threads), part.read(), parts,
+                                                w, db.data());
   return db.values();
 }
 template <class T, class Gradient = wide<T>>
-void check_column_sums(std::size_t rows, std::size_t width, unsigned parts) {
+void check_column_sums(std::size_t rows, std::size_t width, int parts) {
   CAPTURE(rows);
   CAPTURE(width);
   CAPTURE(parts);
@@ -316,7 +316,7 @@ TEST_CASE("a bias and what is added to it, of which each may be absent: the host
 }
 TEST_CASE("column sums: as the host's, and the same bits for every block size and address") {
   for (std::size_t const width : {1, 31, 32, 130, 257})
-    for (unsigned const parts : {1U, 3U, 8U, 13U, 40U}) {
+    for (int const parts : {1, 3, 8, 13, 40}) {
       check_column_sums<float>(37, width, parts);
       check_column_sums<double>(5, width, parts);
     }

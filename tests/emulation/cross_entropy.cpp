@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <heddle/backend/host/cross_entropy.hpp>
 #include <limits>
+#include <support/geometry.cuh>
 #include <support/sum_parts.cuh>
 #include <vector>
 
@@ -36,11 +37,6 @@ template <class T>
 void check_same(std::vector<wide<T>> const& got, std::vector<wide<T>> const& expected) {
   check_near<T>(got, expected, 0);
 }
-dim3 blocks(std::size_t n) { return dim3(static_cast<unsigned>(n)); }
-dim3 covering(std::size_t n, int threads) {
-  return blocks((n + static_cast<unsigned>(threads) - 1) / static_cast<unsigned>(threads));
-}
-
 /// Rows of which the first are broken in one way each. Padded columns are NaN: they must not be looked at.
 template <class T>
 std::vector<wide<T>> rows_of_logits(std::size_t rows, std::size_t width, std::size_t valid, double spread) {
@@ -95,9 +91,10 @@ void check_steps(std::size_t width, std::size_t valid, std::int64_t first, std::
   host::detail::cross_entropy_sum(rows, width, x.data(), valid, first, wanted.data(), expected_max.data(),
                                   expected_sum.data(), expected_logit.data());
   guarded<A> highest(rows), sum(rows), logit(rows);
-  launch<kernels::cross_entropy_max<T, Threads>>(blocks(rows), dim3(Threads), logits.read(), w, v, highest.data());
+  launch<kernels::cross_entropy_max<T, Threads>>(kernels::row_grid(rows), dim3(Threads), logits.read(), w, v,
+                                                 highest.data());
   check_same<A>(highest.values(), expected_max);
-  launch<kernels::cross_entropy_sum<T, Threads>>(blocks(rows), dim3(Threads), logits.read(), w, v,
+  launch<kernels::cross_entropy_sum<T, Threads>>(kernels::row_grid(rows), dim3(Threads), logits.read(), w, v,
                                                  static_cast<long long>(first), targets.read(), highest.read(),
                                                  sum.data(), logit.data());
   check_near<A>(sum.values(), expected_sum);
@@ -112,7 +109,7 @@ void check_steps(std::size_t width, std::size_t valid, std::int64_t first, std::
                                        scale, expected.data());
   guarded<A> const log_sum_exp(expected_lse), scale_there(std::vector<A>{scale});
   auto const backward = [&](T* to) {
-    launch<kernels::cross_entropy_backward<T, Threads>>(blocks(rows), dim3(Threads), logits.read(), w, v,
+    launch<kernels::cross_entropy_backward<T, Threads>>(kernels::row_grid(rows), dim3(Threads), logits.read(), w, v,
                                                         static_cast<long long>(first), targets.read(), ignored,
                                                         log_sum_exp.read(), scale_there.read(), to);
   };
@@ -130,7 +127,7 @@ template <class A, int Threads>
 double loss_of(std::vector<std::int32_t> const& wanted, std::vector<A> const& maxima, std::vector<A> const& sums,
                std::vector<A> const& logits, std::vector<A>& log_sum_exp) {
   std::size_t const rows = wanted.size();
-  dim3 const grid = covering(rows, Threads);
+  dim3 const grid = kernels::thread_grid<Threads>(static_cast<long long>(rows));
   guarded<std::int32_t> const targets(wanted);
   guarded<A> const highest(maxima), sum(sums), logit(logits);
   guarded<double> part(grid.x), loss(1);

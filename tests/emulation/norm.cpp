@@ -6,6 +6,7 @@
 #include <norm/layer_norm.cuh>
 #include <norm/rms_norm.cuh>
 #include <string>
+#include <support/geometry.cuh>
 #include <vector>
 
 #include "guarded.hpp"
@@ -91,7 +92,7 @@ normalised<T> forward(problem<T> const& p, bool centred, bool offset, std::size_
   guarded<wide<T>> mean(p.rows), rstd(p.rows);
   guarded<T>& out = to == place::of_x ? x : y;
   int const width = static_cast<int>(p.width);
-  dim3 const grid(static_cast<unsigned>(p.rows));
+  dim3 const grid = kernels::row_grid(p.rows);
   if (centred)
     launch<kernels::layer_norm_forward<T, Threads>>(grid, dim3(Threads), x.read(), gamma.read(),
                                                     offset ? beta.read() : nullptr, p.epsilon, width, out.data(),
@@ -104,30 +105,32 @@ normalised<T> forward(problem<T> const& p, bool centred, bool offset, std::size_
 
 /// `Gradient` is what the parameters' gradients are summed in.
 template <int Threads, class Gradient, class T>
-gradients<T> backward(problem<T> const& p, normalised<T> const& saved, bool centred, bool offset, bool onto,
-                      unsigned blocks, std::size_t shift, place to = place::own) {
+gradients<T> backward(problem<T> const& p, normalised<T> const& saved, bool centred, bool offset, bool onto, int parts,
+                      std::size_t shift, place to = place::own) {
   using A = wide<T>;
+  int const width = static_cast<int>(p.width);
   guarded<T> x(p.x, shift), gamma(p.gamma, shift), dy(p.dy, shift), base(p.base, shift), dx(p.x.size(), shift);
-  guarded<A> mean(saved.mean), rstd(saved.rstd), gamma_part(blocks * p.width, shift),
-      beta_part(blocks * p.width, shift);
+  guarded<A> mean(saved.mean), rstd(saved.rstd), gamma_part(kernels::parts_size(parts, width), shift),
+      beta_part(kernels::parts_size(parts, width), shift);
   std::vector<A> const before(p.width, A(stood));
   guarded<Gradient> dgamma = guarded<Gradient>::sum(before, shift), dbeta = guarded<Gradient>::sum(before, shift);
   guarded<T>& out = to == place::of_x ? x : to == place::of_dy ? dy : to == place::of_base ? base : dx;
-  int const width = static_cast<int>(p.width), parts = static_cast<int>(blocks);
   long long const rows = static_cast<long long>(p.rows);
   T const* const term = onto ? base.read() : nullptr;
   if (centred)
-    launch<kernels::layer_norm_backward<T, Threads>>(dim3(blocks), dim3(Threads), x.read(), gamma.read(), mean.read(),
-                                                     rstd.read(), dy.read(), term, rows, width, out.data(),
+    launch<kernels::layer_norm_backward<T, Threads>>(kernels::part_grid(parts), dim3(Threads), x.read(), gamma.read(),
+                                                     mean.read(), rstd.read(), dy.read(), term, rows, width, out.data(),
                                                      gamma_part.data(), offset ? beta_part.data() : nullptr);
   else
-    launch<kernels::rms_norm_backward<T, Threads>>(dim3(blocks), dim3(Threads), x.read(), gamma.read(), rstd.read(),
-                                                   dy.read(), term, rows, width, out.data(), gamma_part.data());
-  dim3 const grid(static_cast<unsigned>((width + Threads / 8 - 1) / (Threads / 8)));
+    launch<kernels::rms_norm_backward<T, Threads>>(kernels::part_grid(parts), dim3(Threads), x.read(), gamma.read(),
+                                                   rstd.read(), dy.read(), term, rows, width, out.data(),
+                                                   gamma_part.data());
+  dim3 const grid = kernels::add_parts_grid<Threads>(width);
   launch<kernels::add_parts<Gradient, Threads>>(grid, dim3(Threads), gamma_part.read(), parts, width, dgamma.data());
   if (centred && offset)
     launch<kernels::add_parts<Gradient, Threads>>(grid, dim3(Threads), beta_part.read(), parts, width, dbeta.data());
-  for (guarded<A> const& part : {gamma_part, beta_part}) CHECK(part.values().size() == blocks * p.width);
+  for (guarded<A> const& part : {gamma_part, beta_part})
+    CHECK(part.values().size() == kernels::parts_size(parts, width));
   return {out.values(), dgamma.values(), dbeta.values()};
 }
 
@@ -139,7 +142,7 @@ void check_same(normalised<T> const& got, normalised<T> const& expected, bool ce
 }
 
 template <class T, int Threads, class Gradient = wide<T>>
-void check_norm(std::size_t rows, std::size_t width, unsigned blocks, double spread = 1, double centre = 0) {
+void check_norm(std::size_t rows, std::size_t width, int parts, double spread = 1, double centre = 0) {
   problem<T> const p(rows, width, spread, centre);
   for (int kind = 0; kind < 3; ++kind) {
     bool const centred = kind > 0, offset = kind > 1;
@@ -157,13 +160,13 @@ void check_norm(std::size_t rows, std::size_t width, unsigned blocks, double spr
     for (bool const onto : {false, true}) {
       CAPTURE(onto);
       gradients<T> const wanted = on_host(p, expected, centred, offset, onto);
-      gradients<T> const found = backward<Threads, Gradient>(p, expected, centred, offset, onto, blocks, 0);
+      gradients<T> const found = backward<Threads, Gradient>(p, expected, centred, offset, onto, parts, 0);
       // In a row of one element all that it is made of cancels.
       check_near<T>(found.dx, wanted.dx, 32,
                     width == 1 ? largest(expected.rstd) * largest(p.dy) * largest(p.gamma) : 0);
       check_near<Gradient>(found.dgamma, wanted.dgamma);
       check_near<Gradient>(found.dbeta, wanted.dbeta);
-      gradients<T> const aside = backward<Threads, Gradient>(p, expected, centred, offset, onto, blocks, 1);
+      gradients<T> const aside = backward<Threads, Gradient>(p, expected, centred, offset, onto, parts, 1);
       CHECK(aside.dx == found.dx);
       CHECK(aside.dgamma == found.dgamma);
       CHECK(aside.dbeta == found.dbeta);
@@ -209,7 +212,7 @@ void check_residual(std::size_t rows, std::size_t width, std::size_t shift) {
       guarded<T> base_in(base, shift), x_in(x, shift), s_out(n, shift), y_out(n, shift), alone(n, shift);
       guarded<A> mean(rows), rstd(rows), mean_alone(rows), rstd_alone(rows);
       guarded<T>&s = in_place ? base_in : s_out, &y = in_place ? x_in : y_out;
-      dim3 const grid(static_cast<unsigned>(rows));
+      dim3 const grid = kernels::row_grid(rows);
       int const w = static_cast<int>(width);
       if (centred) {
         launch<kernels::residual_layer_norm_forward<T, Threads>>(grid, dim3(Threads), base_in.read(), x_in.read(),

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
+#include <support/geometry.cuh>
 #include <vector>
 
 #include "guarded.hpp"
@@ -31,8 +32,8 @@ std::vector<kernels::tensor_chunk> chunks_of(int length, std::vector<long long>&
   first.clear();
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     first.push_back(static_cast<long long>(chunks.size()));
-    for (long long at = 0; at < static_cast<long long>(sizes[t]); at += length)
-      chunks.push_back({at, static_cast<int>(t)});
+    for (long long k = 0; k < kernels::chunk_count(static_cast<long long>(sizes[t]), length); ++k)
+      chunks.push_back({k * length, static_cast<int>(t)});
   }
   first.push_back(static_cast<long long>(chunks.size()));
   return chunks;
@@ -108,7 +109,7 @@ std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool roun
   std::vector<long long> first;
   std::vector<kernels::tensor_chunk> const chunks = chunks_of(length, first);
   for (int step = 0; step < 2; ++step)
-    launch<kernels::adamw<T, Gradient, Threads>>(dim3(static_cast<unsigned>(chunks.size())), dim3(Threads), list.data(),
+    launch<kernels::adamw<T, Gradient, Threads>>(kernels::row_grid(chunks.size()), dim3(Threads), list.data(),
                                                  chunks.data(), length, factors.data(), nullptr);
   std::vector<parameter<A>> out;
   for (on_device<T, Gradient> const& one : all) {
@@ -160,7 +161,7 @@ void check_sums(int length, std::size_t shift) {
   std::vector<long long> cut;
   std::vector<kernels::tensor_chunk> const chunks = chunks_of(length, cut);
   guarded<long long> const first(cut);
-  dim3 const grid(static_cast<unsigned>(chunks.size())), tensors(static_cast<unsigned>(sizes.size()));
+  dim3 const grid = kernels::row_grid(chunks.size()), tensors = kernels::row_grid(sizes.size());
 
   guarded<double> part(chunks.size()), sum(sizes.size());
   launch<kernels::sum_of_squares<T, Threads>>(grid, dim3(Threads), list.data(), chunks.data(), length, part.data());

@@ -6,6 +6,7 @@
 #include <heddle/backend/host/random.hpp>
 #include <limits>
 #include <random/dropout.cuh>
+#include <support/geometry.cuh>
 #include <vector>
 
 #include "guarded.hpp"
@@ -88,9 +89,9 @@ std::vector<wide<T>> dropped(arrays<wide<T>> const& in, bool with_base, into tar
   guarded<T> x(in.x, offset), base(in.base, offset), other(n, offset);
   guarded<T>& y = target == into::x ? x : target == into::base ? base : other;
   random_stream const stream(key);
-  launch<kernels::dropout<T, Threads>>(dim3(grid), dim3(Threads), x.read(), with_base ? base.read() : nullptr, y.data(),
-                                       static_cast<long long>(n), kernels::index_runs::of(map), &stream,
-                                       kernels::dropout_rate<wide<T>>::of(p));
+  launch<kernels::dropout<T, Threads>>(kernels::pack_grid<T, Threads>(static_cast<long long>(n), grid), dim3(Threads),
+                                       x.read(), with_base ? base.read() : nullptr, y.data(), static_cast<long long>(n),
+                                       kernels::index_runs::of(map), &stream, kernels::dropout_rate<wide<T>>::of(p));
   return y.values();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <heddle/backend/host/rotary.hpp>
 #include <rotary/rotary.cuh>
+#include <support/geometry.cuh>
 #include <vector>
 
 #include "guarded.hpp"
@@ -37,8 +38,8 @@ void check_rotary() {
     guarded<T> from(in, shift), to(n, shift);
     guarded<T>& out = in_place ? from : to;
     launch<kernels::rotary<T, static_cast<int>(HeadDim), Threads>>(
-        dim3(static_cast<unsigned>(Batch * Sequence)), dim3(Threads), from.read(), out.data(), cosines.read(),
-        sines.read(), sign, static_cast<int>(Sequence), static_cast<int>(KvHeads), static_cast<int>(Group));
+        kernels::row_grid(Batch * Sequence), dim3(Threads), from.read(), out.data(), cosines.read(), sines.read(), sign,
+        static_cast<int>(Sequence), static_cast<int>(KvHeads), static_cast<int>(Group));
     return out.values();
   };
   std::vector<A> expected(n);
