@@ -8,8 +8,8 @@
 /// `first + vocabulary - 1`.
 namespace heddle::kernels {
 
-/// y[rows, width] from tokens[rows], one block a row: zeros for an id that is held elsewhere, so that the parts'
-/// results add up to the whole's. Never launched for 0 rows.
+/// y[rows, width] from tokens[rows], with `row_grid`: zeros for an id that is held elsewhere, so that the parts'
+/// results add up to the whole's.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     embedding_forward(std::int32_t const* tokens, T const* table, int vocabulary, int width, long long first, T* y) {
@@ -29,11 +29,17 @@ __global__ void __launch_bounds__(Threads)
 /// number of them gives the same bits. The order is prepared by the host because it has the tokens before the device
 /// does, and once per batch: then a block exists for each distinct id of the batch and reads its own rows alone. Blocks
 /// that look for their rows would read all tokens for each of the table's ids, hundreds of millions at 50000 ids and a
-/// batch of 8192; atomics would not keep the order. Never launched for 0 segments.
+/// batch of 8192; atomics would not keep the order.
+///
+/// Grid: `id_grid`, which is the plan's, where the number of segments is the batch's: a graph that was captured with
+/// the one serves for all batches, and blocks beyond `*segments` have nothing to do. A segment is one loop of a block,
+/// so the most frequent id decides how long the kernel runs: a batch of one id alone is added up row by row. To cut
+/// segments in pieces would change the order of the sums, and with it the host's bits.
 template <class T, class Gradient, int Threads>
 __global__ void __launch_bounds__(Threads)
-    embedding_backward(int const* order, int const* segment_begin, int const* segment_id, T const* dy, int width,
-                       Gradient* dtable) {
+    embedding_backward(int const* order, int const* segment_begin, int const* segment_id, int const* segments,
+                       T const* dy, int width, Gradient* dtable) {
+  if (static_cast<int>(blockIdx.x) >= *segments) return;
   bool const whole = whole_packs<T>(width, dy, dtable);
   int const begin = segment_begin[blockIdx.x], end = segment_begin[blockIdx.x + 1];
   Gradient* const row = dtable + static_cast<long long>(segment_id[blockIdx.x]) * width;

@@ -5,6 +5,7 @@
 #include <embedding/embedding.cuh>
 #include <embedding/token_order.cuh>
 #include <heddle/backend/host/embedding.hpp>
+#include <support/geometry.cuh>
 #include <vector>
 
 #include "guarded.hpp"
@@ -34,16 +35,14 @@ std::vector<std::int32_t> tokens_of(std::size_t rows, std::size_t vocabulary, st
 
 /// `token_order` of ids first..first + vocabulary - 1.
 struct ordered_tokens {
-  guarded<int> order, begin, id;
-  unsigned segments;
+  guarded<int> order, begin, id, segments;
 
   ordered_tokens(std::vector<std::int32_t> const& all, std::size_t vocabulary, std::int64_t first)
-      : order(all.size()), begin(all.size() + 1), id(all.size()) {
+      : order(all.size()), begin(all.size() + 1), id(all.size()), segments(1) {
     guarded<std::int32_t> const tokens(all);
     guarded<int> count(vocabulary + 1);
-    segments = static_cast<unsigned>(kernels::token_order(static_cast<int>(all.size()), static_cast<int>(vocabulary),
-                                                          tokens.read(), first, order.data(), begin.data(), id.data(),
-                                                          count.data()));
+    *segments.data() = (kernels::token_order(static_cast<int>(all.size()), static_cast<int>(vocabulary), tokens.read(),
+                                             first, order.data(), begin.data(), id.data(), count.data()));
     for (guarded<int> const* one : {&order, &begin, &id, &count}) (void)one->values();  // looks at the border
   }
 };
@@ -65,8 +64,8 @@ void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width
   guarded<T> y(rows * width, offset);
   std::vector<A> expected(rows * width);
   host::detail::embedding(rows, vocabulary, width, ids.data(), all.data(), first, expected.data());
-  launch<kernels::embedding_forward<T, Threads>>(dim3(static_cast<unsigned>(rows)), dim3(Threads), tokens.read(),
-                                                 table.read(), v, w, static_cast<long long>(first), y.data());
+  launch<kernels::embedding_forward<T, Threads>>(kernels::row_grid(rows), dim3(Threads), tokens.read(), table.read(), v,
+                                                 w, static_cast<long long>(first), y.data());
   CHECK(y.values() == expected);
 
   std::vector<A> const cotangent = values<T>(rows * width, 2);
@@ -75,10 +74,9 @@ void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width
   guarded<Gradient> dtable = guarded<Gradient>::sum(gradient, offset);
   host::detail::embedding_backward(rows, vocabulary, width, ids.data(), cotangent.data(), first, gradient.data());
   ordered_tokens const sorted(ids, vocabulary, first);
-  if (sorted.segments > 0)
-    launch<kernels::embedding_backward<T, Gradient, Threads>>(dim3(sorted.segments, columns), dim3(Threads),
-                                                              sorted.order.read(), sorted.begin.read(),
-                                                              sorted.id.read(), dy.read(), w, dtable.data());
+  launch<kernels::embedding_backward<T, Gradient, Threads>>(
+      kernels::id_grid(static_cast<int>(rows), v, columns), dim3(Threads), sorted.order.read(), sorted.begin.read(),
+      sorted.id.read(), sorted.segments.read(), dy.read(), w, dtable.data());
   CHECK(dtable.values() == rounded<Gradient>(gradient));
 }
 
@@ -110,7 +108,8 @@ TEST_CASE("known-faults BF-3: a token of 512 micro-batches with gradient 1 has 5
     guarded<Gradient> dtable = guarded<Gradient>::sum({0, 0, 0});
     for (int i = 0; i < 512; ++i)
       launch<kernels::embedding_backward<__nv_bfloat16, Gradient, 32>>(
-          dim3(1), dim3(32), sorted.order.read(), sorted.begin.read(), sorted.id.read(), dy.read(), 1, dtable.data());
+          dim3(1), dim3(32), sorted.order.read(), sorted.begin.read(), sorted.id.read(), sorted.segments.read(),
+          dy.read(), 1, dtable.data());
     return dtable.values();
   };
   CHECK(added_up(float()) == std::vector<float>{0, 0, 512});
