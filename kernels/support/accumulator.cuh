@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
 #include <support/device.cuh>
 
 namespace heddle::kernels {
@@ -19,8 +18,5 @@ struct accumulator<double> {
 /// In what values of type T are computed with and summed: double for double, float for all others.
 template <class T>
 using accumulator_t = typename detail::accumulator<T>::type;
-
-__device__ inline float inverse_root(float x) { return 1.0F / sqrtf(x); }
-__device__ inline double inverse_root(double x) { return 1.0 / sqrt(x); }
 
 }  // namespace heddle::kernels

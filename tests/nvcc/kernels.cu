@@ -7,8 +7,7 @@
 #include <cross_entropy/cross_entropy.cuh>
 #include <embedding/embedding.cuh>
 #include <embedding/token_order.cuh>
-#include <norm/layer_norm.cuh>
-#include <norm/rms_norm.cuh>
+#include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
 #include <random/dropout.cuh>
@@ -36,11 +35,10 @@ bool gates() {
 /// What depends on the type of the activations.
 template <class T>
 bool of_type() {
-  return compiled(layer_norm_forward<T, 256>, residual_layer_norm_forward<T, 256>, layer_norm_backward<T, 256>,
-                  rms_norm_forward<T, 256>, residual_rms_norm_forward<T, 256>, rms_norm_backward<T, 256>,
-                  column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>, cross_entropy_sum<T, 256>,
-                  cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>, rotary<T, 64, 256>,
-                  rotary<T, 128, 256>) &&
+  return compiled(norm_forward<T, true, 256>, norm_forward<T, false, 256>, norm_backward<T, true, 256>,
+                  norm_backward<T, false, 256>, column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>,
+                  cross_entropy_sum<T, 256>, cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>,
+                  rotary<T, 64, 256>, rotary<T, 128, 256>) &&
          activations<T, gelu_tanh>() && activations<T, gelu_erf>() && activations<T, silu>() &&
          activations<T, relu>() && gates<T, gelu_tanh>() && gates<T, gelu_erf>() && gates<T, silu>();
 }
