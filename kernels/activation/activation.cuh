@@ -2,22 +2,12 @@
 #pragma once
 #include <activation/functions.cuh>
 #include <support/column_sums.cuh>
+#include <support/for_each_pack.cuh>
 
 // `Activation` is one of functions.cuh. An output may be an input of the same shape. No size is 0.
 namespace heddle::kernels {
 
 namespace detail {
-/// body(i, count, whole) for each pack of `n` elements, dealt to all threads of the grid.
-template <class T, int Threads, class Body>
-__device__ void for_each_pack(long long n, bool aligned, Body const& body) {
-  constexpr int step = pack_width<T>;
-  long long const stride = static_cast<long long>(gridDim.x) * Threads * step;
-  for (long long i = (static_cast<long long>(blockIdx.x) * Threads + threadIdx.x) * step; i < n; i += stride) {
-    int const count = n - i < step ? static_cast<int>(n - i) : step;
-    body(i, count, aligned && count == step);
-  }
-}
-
 /// sum += the pack at in + i, unless `in` is null.
 template <class T>
 __device__ void add_pack(pack<T>& sum, T const* in, long long i, int count, bool whole) {
@@ -30,7 +20,7 @@ __device__ void add_pack(pack<T>& sum, T const* in, long long i, int count, bool
 /// y[n] = act(x). Grid: `pack_grid`.
 template <class T, class Activation, int Threads>
 __global__ void __launch_bounds__(Threads) activation_forward(T const* x, long long n, T* y) {
-  detail::for_each_pack<T, Threads>(n, aligned_for_packs(x, y), [=](long long i, int count, bool whole) {
+  for_each_pack<T, Threads>(n, aligned_for_packs(x, y), [=](long long i, int count, bool whole) {
     pack<T> value = load_pack<T>(x + i, count, whole);
     for (int j = 0; j < pack_width<T>; ++j) value[j] = Activation::at(value[j]).value;
     store_pack<T>(y + i, value, count, whole);
@@ -40,7 +30,7 @@ __global__ void __launch_bounds__(Threads) activation_forward(T const* x, long l
 /// dx[n] = dy·act'(x), from the input of `activation_forward`, with its grid.
 template <class T, class Activation, int Threads>
 __global__ void __launch_bounds__(Threads) activation_backward(T const* x, T const* dy, long long n, T* dx) {
-  detail::for_each_pack<T, Threads>(n, aligned_for_packs(x, dy, dx), [=](long long i, int count, bool whole) {
+  for_each_pack<T, Threads>(n, aligned_for_packs(x, dy, dx), [=](long long i, int count, bool whole) {
     pack<T> value = load_pack<T>(x + i, count, whole);
     pack<T> const d = load_pack<T>(dy + i, count, whole);
     for (int j = 0; j < pack_width<T>; ++j) value[j] = d[j] * Activation::at(value[j]).slope;

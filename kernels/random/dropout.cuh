@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <heddle/tensor/random_key.hpp>
 #include <random/index_runs.cuh>
+#include <support/for_each_pack.cuh>
 #include <support/math.cuh>
 #include <support/vector.cuh>
 
@@ -58,11 +59,7 @@ __global__ void __launch_bounds__(Threads)
   using A = accumulator_t<T>;
   random_stream const numbers = *stream;
   constexpr int width = pack_width<T>;
-  bool const aligned = aligned_for_packs(x, base, y);
-  long long const stride = static_cast<long long>(gridDim.x) * Threads * width;
-  for (long long i = (static_cast<long long>(blockIdx.x) * Threads + threadIdx.x) * width; i < n; i += stride) {
-    int const count = n - i < width ? static_cast<int>(n - i) : width;
-    bool const whole = aligned && count == width;
+  for_each_pack<T, Threads>(n, aligned_for_packs(x, base, y), [&](long long i, int count, bool whole) {
     unsigned const kept =
         rate.keeps_all ? ~0U : kept_elements(map, numbers, rate.limit, static_cast<std::uint64_t>(i), count);
     pack<T> value = load_pack<T>(x + i, count, whole);
@@ -73,7 +70,7 @@ __global__ void __launch_bounds__(Threads)
       for (int j = 0; j < width; ++j) value[j] = under[j] + value[j];
     }
     store_pack(y + i, value, count, whole);
-  }
+  });
 }
 
 }  // namespace heddle::kernels
