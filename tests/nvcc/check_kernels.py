@@ -36,7 +36,7 @@ def report(nvcc, source, architecture, flags):
     """{kernel: (registers, bytes of shared memory, bytes spilled, bytes of stack frame)}"""
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run([nvcc, "-std=c++20", f"-arch=sm_{architecture}", "-Werror", "all-warnings", "-Xptxas", "-v", *flags,
-                              "-c", source, "-o", str(pathlib.Path(folder, "kernels.o"))], capture_output=True, text=True)
+                              "-cubin", source, "-o", str(pathlib.Path(folder, "kernels.cubin"))], capture_output=True, text=True)
     if run.returncode:
         sys.exit(run.stdout + run.stderr)
     found, name, spilled, frame = {}, None, 0, 0
