@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/tensor/activation_kind.hpp>
 #include <support/math.cuh>
 
 namespace heddle::kernels {
@@ -60,5 +61,30 @@ struct relu {
     return {x < A(0) ? A(0) : x, x > A(0) ? A(1) : A(0)};
   }
 };
+
+namespace detail {
+template <activation_kind Kind>
+struct function_of;
+template <>
+struct function_of<activation_kind::gelu_tanh> {
+  using type = gelu_tanh;
+};
+template <>
+struct function_of<activation_kind::gelu_erf> {
+  using type = gelu_erf;
+};
+template <>
+struct function_of<activation_kind::silu> {
+  using type = silu;
+};
+template <>
+struct function_of<activation_kind::relu> {
+  using type = relu;
+};
+}  // namespace detail
+
+/// What the kernels take for a kind that a module is declared with.
+template <activation_kind Kind>
+using function_of = typename detail::function_of<Kind>::type;
 
 }  // namespace heddle::kernels

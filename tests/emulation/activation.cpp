@@ -23,25 +23,6 @@ using emulation::rounding;
 using emulation::values;
 using emulation::wide;
 
-template <activation_kind Kind>
-struct function;
-template <>
-struct function<activation_kind::gelu_tanh> {
-  using type = kernels::gelu_tanh;
-};
-template <>
-struct function<activation_kind::gelu_erf> {
-  using type = kernels::gelu_erf;
-};
-template <>
-struct function<activation_kind::silu> {
-  using type = kernels::silu;
-};
-template <>
-struct function<activation_kind::relu> {
-  using type = kernels::relu;
-};
-
 template <class T>
 T const* read_or_null(guarded<T> const& in, bool given) {
   return given ? in.read() : nullptr;
@@ -49,7 +30,7 @@ T const* read_or_null(guarded<T> const& in, bool given) {
 
 template <class T, activation_kind Kind, int Threads>
 struct kernel {
-  using function_type = typename function<Kind>::type;
+  using function_type = kernels::function_of<Kind>;
   using A = wide<T>;
   static constexpr bool narrow = !std::is_same_v<T, A>;
 
