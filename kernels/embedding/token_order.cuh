@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <heddle/detail/host_device.hpp>
 
 namespace heddle::kernels {
 
@@ -10,8 +9,8 @@ namespace heddle::kernels {
 /// order[segment_begin[s + 1] - 1]. Returns the number of segments, the distinct ids, which `embedding_backward` finds
 /// in device memory, too. A counting sort in O(rows + vocabulary), for the host, which has the tokens first. Room:
 /// order and segment_id for `rows`, segment_begin for rows + 1, count for vocabulary + 1.
-HEDDLE_HOST_DEVICE inline int token_order(int rows, int vocabulary, std::int32_t const* tokens, long long first,
-                                          int* order, int* segment_begin, int* segment_id, int* count) {
+inline int token_order(int rows, int vocabulary, std::int32_t const* tokens, long long first, int* order,
+                       int* segment_begin, int* segment_id, int* count) {
   for (int id = 0; id <= vocabulary; ++id) count[id] = 0;
   for (int row = 0; row < rows; ++row) {
     long long const id = tokens[row] - first;

@@ -47,11 +47,12 @@ __device__ inline unsigned kept_elements(index_runs const& map, random_stream co
 }
 
 /// y = x / (1 - p) where the element's word of `stream` is above the limit, else 0, plus `base` unless that is null
-/// (Srivastava et al. 2014, scaled at training time): bit for bit `host::random::dropout`, whatever the grid, since the
-/// mask depends on the key and on the global index of each of the n elements alone (`map`). Padding gets base, or 0.
-/// y may be x or base. Grid: `pack_grid`. Backward is this kernel on dy with the same stream and no
-/// base, since the mask is its own adjoint: nothing is kept. The stream is in device memory, since its key has the
-/// step: as an argument it would be a part of a captured graph, which would draw one mask for all steps.
+/// (Srivastava et al. 2014, scaled at training time): bit for bit `host::random::dropout` (but which NaN it is),
+/// whatever the grid, since the mask depends on the key and on the global index of each of the n elements alone
+/// (`map`). Padding gets base, or 0; with p = 0, for which no mask is drawn, x and base as anywhere. y may be x or
+/// base. Grid: `pack_grid`. Backward is this kernel on dy with the same stream and no base, since the mask is its own
+/// adjoint: nothing is kept. The stream is in device memory, since its key has the step: as an argument it would be a
+/// part of a captured graph, which would draw one mask for all steps.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     dropout(T const* x, T const* base, T* y, long long n, const __grid_constant__ index_runs map,
