@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.hpp"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
 #include "block.hpp"
 
 namespace heddle::emulation {
 
-std::string kernel_of(std::string_view name) {
-  std::string_view const before = "Kernel = ", space = "heddle::kernels::";
-  name.remove_prefix(name.find(before) + before.size());
-  name.remove_suffix(name.size() - name.rfind(']'));
-  if (name.starts_with('&')) name.remove_prefix(1);
-  if (name.starts_with(space)) name.remove_prefix(space.size());
-  return std::string(name);
+std::string kernel_of(std::type_info const& tag) {
+  std::unique_ptr<char, void (*)(void*)> const text(abi::__cxa_demangle(tag.name(), nullptr, nullptr, nullptr),
+                                                    std::free);
+  // "…tag<&(void heddle::kernels::rotary<float, 64, 32>(float const*, …))>", and "void" only of a template.
+  std::string name = text == nullptr ? tag.name() : text.get();
+  name.erase(0, name.find("<&(") + 3);
+  for (char const* const before : {"void ", "(anonymous namespace)::", "heddle::kernels::"})
+    if (name.starts_with(before)) name.erase(0, std::strlen(before));
+  return name.substr(0, name.find('('));
 }
 
 namespace {

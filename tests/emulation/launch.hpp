@@ -4,22 +4,20 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
+#include <typeinfo>
 
 #include "fault.hpp"
 
 namespace heddle::emulation {
 
 namespace detail {
+/// A type whose name has a kernel's with its template arguments. (clang 14 leaves those out of __PRETTY_FUNCTION__.)
 template <auto Kernel>
-constexpr char const* signature() {
-  return __PRETTY_FUNCTION__;
-}
+struct tag {};
 }  // namespace detail
 
-/// A kernel with its template arguments, as the compiler writes it: "rotary<float, 64, 32>" of a `signature`
-/// "… [with auto Kernel = heddle::kernels::rotary<float, 64, 32>]".
-std::string kernel_of(std::string_view signature);
+/// A kernel with its template arguments, "rotary<float, 64, 32>", of its `tag`.
+std::string kernel_of(std::type_info const& tag);
 
 /// Runs `body` on every thread of the grid, block after block. What CUDA refuses is a fault here, too. `kernel` names
 /// it, and says for which block size it is made: by its last template argument, if that is a number.
@@ -28,15 +26,16 @@ void run_grid(std::string const& kernel, dim3 grid, dim3 shape, std::function<vo
 namespace detail {
 /// For all kernels of one type.
 template <class Kernel, class... Arguments>
-[[gnu::noinline]] void run(char const* signature, Kernel kernel, dim3 grid, dim3 shape, Arguments const&... arguments) {
-  run_grid(kernel_of(signature), grid, shape, [&] { kernel(arguments...); });
+[[gnu::noinline]] void run(std::type_info const& tag, Kernel kernel, dim3 grid, dim3 shape,
+                           Arguments const&... arguments) {
+  run_grid(kernel_of(tag), grid, shape, [&] { kernel(arguments...); });
 }
 }  // namespace detail
 
 /// Runs a kernel before it returns.
 template <auto Kernel, class... Arguments>
 void launch(dim3 grid, dim3 shape, Arguments const&... arguments) {
-  detail::run(detail::signature<Kernel>(), Kernel, grid, shape, arguments...);
+  detail::run(typeid(detail::tag<Kernel>), Kernel, grid, shape, arguments...);
 }
 
 }  // namespace heddle::emulation
