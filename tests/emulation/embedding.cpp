@@ -101,8 +101,7 @@ TEST_CASE("embedding in bfloat16 and half: gradients are added in float, and whe
   check_embedding<__nv_bfloat16, 32, __nv_bfloat16>(700, 3, 24, 0, 1, 0);
 }
 TEST_CASE("known-faults BF-3: a token of 512 micro-batches with gradient 1 has 512, where gradients are in float") {
-  auto const added_up = [](auto gradient) {
-    using Gradient = decltype(gradient);
+  auto const added_up = []<class Gradient>(Gradient) {
     ordered_tokens const sorted({2}, 3, 0);
     guarded<__nv_bfloat16> const dy(std::vector<float>{1});
     guarded<Gradient> dtable = guarded<Gradient>::sum({0, 0, 0});
