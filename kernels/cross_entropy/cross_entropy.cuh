@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <heddle/tensor/table_row.hpp>
 #include <support/math.cuh>
 #include <support/reduce.cuh>
-#include <support/table_row.cuh>
 #include <support/vector.cuh>
 
 /// Cross-entropy with softmax over a vocabulary that may be split, in the host's steps (`host::cross_entropy`):

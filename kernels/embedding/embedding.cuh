@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <support/table_row.cuh>
+#include <heddle/tensor/table_row.hpp>
 #include <support/vector.cuh>
 
 /// Look-up in a table[vocabulary, width] that may be one part of a table split over its ids, `first` to

@@ -1,32 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
-#include <heddle/detail/host_device.hpp>
-#include <heddle/tensor/adamw_coefficients.hpp>
+#include <heddle/tensor/adamw_factors.hpp>
 #include <optimizer/tensor_list.cuh>
 #include <support/math.cuh>
 #include <support/vector.cuh>
 
 namespace heddle::kernels {
-
-/// `adamw_coefficients` as an update uses them: computed in double, rounded once, as the host does.
-template <class A>
-struct adamw_factors {
-  A gradient_scale, beta1, beta2, rest1, rest2;
-  A keep;  ///< 1 - learning rate · weight decay
-  A step;  ///< learning rate / bias correction of m
-  A root;  ///< 1 / √(bias correction of v)
-  A epsilon;
-
-  HEDDLE_HOST_DEVICE static adamw_factors of(adamw_coefficients const& c) {
-    return {static_cast<A>(c.gradient_scale), static_cast<A>(c.beta1), static_cast<A>(c.beta2),
-            static_cast<A>(1 - c.beta1), static_cast<A>(1 - c.beta2),
-            // Rounded once: whether a product and a sum are fused is not left to the compiler.
-            static_cast<A>(std::fma(-c.learning_rate, c.weight_decay, 1.0)),
-            static_cast<A>(c.learning_rate / c.bias_correction1), static_cast<A>(1 / std::sqrt(c.bias_correction2)),
-            static_cast<A>(c.epsilon)};
-  }
-};
 
 namespace detail {
 /// base^exponent by squaring, as `heddle::adamw` has it: with its bits.

@@ -104,8 +104,8 @@ std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool roun
   for (parameter<A> const& p : parameters<Gradient>()) all.emplace_back(p, shift);
   std::vector<kernels::adamw_tensor<T, Gradient>> list;
   for (std::size_t t = 0; t < all.size(); ++t) list.push_back(all[t].entry(rounds, static_cast<int>(t % 2)));
-  std::vector<kernels::adamw_factors<A>> factors;
-  for (adamw_coefficients const& c : coefficients) factors.push_back(kernels::adamw_factors<A>::of(c));
+  std::vector<adamw_factors<A>> factors;
+  for (adamw_coefficients const& c : coefficients) factors.push_back(adamw_factors<A>::of(c));
   std::vector<long long> first;
   std::vector<kernels::tensor_chunk> const chunks = chunks_of(length, first);
   for (int step = 0; step < 2; ++step)
@@ -211,11 +211,11 @@ TEST_CASE("known-faults AD-1: epsilon after the bias correction and outside the 
   std::vector<kernels::adamw_tensor<double, double>> const list{
       {w.data(), g.data(), m.data(), v.data(), nullptr, 1, 0}};
   auto const step = [&](double t, double epsilon) {
-    std::vector<kernels::adamw_factors<double>> const factors{
-        kernels::adamw_factors<double>::of({.learning_rate = 1,
-                                            .epsilon = epsilon,
-                                            .bias_correction1 = 1 - std::pow(0.9, t),
-                                            .bias_correction2 = 1 - std::pow(0.999, t)})};
+    std::vector<adamw_factors<double>> const factors{
+        adamw_factors<double>::of({.learning_rate = 1,
+                                   .epsilon = epsilon,
+                                   .bias_correction1 = 1 - std::pow(0.9, t),
+                                   .bias_correction2 = 1 - std::pow(0.999, t)})};
     double const before = w[0];
     launch<kernels::adamw<double, double, 32>>(dim3(1), dim3(32), list.data(), chunk.data(), 8, factors.data(),
                                                nullptr);
@@ -236,7 +236,7 @@ TEST_CASE("a replayed AdamW step: factors of the device's own count, and a skipp
   for (parameter<float> const& p : expected) all.emplace_back(p, 0);
   std::vector<kernels::adamw_tensor<float, float>> const list{all[0].entry(true, 0), all[1].entry(true, 1)};
   std::vector<kernels::tensor_chunk> const chunks{{0, 0}, {16, 0}, {32, 0}, {0, 1}, {16, 1}};
-  std::vector<kernels::adamw_factors<float>> factors(2);
+  std::vector<adamw_factors<float>> factors(2);
   guarded<long long> not_finite(std::vector<long long>{0}), updates(std::vector<long long>{0});
   guarded<double> clip(std::vector<double>{1});
   auto const replayed = [&] {
@@ -295,11 +295,11 @@ TEST_CASE("known-faults BF-1: a parameter in bfloat16 moves by updates that are 
   std::vector<kernels::tensor_chunk> const chunks{{0, 0}};
   std::vector<kernels::adamw_tensor<__nv_bfloat16, float>> const list{one.entry(true, 0)};
   for (int t = 1; t <= 100; ++t) {
-    std::vector<kernels::adamw_factors<float>> const factors{
-        kernels::adamw_factors<float>::of({.learning_rate = 1e-3,
-                                           .epsilon = 1e-12,
-                                           .bias_correction1 = 1 - std::pow(0.9, t),
-                                           .bias_correction2 = 1 - std::pow(0.999, t)})};
+    std::vector<adamw_factors<float>> const factors{
+        adamw_factors<float>::of({.learning_rate = 1e-3,
+                                  .epsilon = 1e-12,
+                                  .bias_correction1 = 1 - std::pow(0.9, t),
+                                  .bias_correction2 = 1 - std::pow(0.999, t)})};
     launch<kernels::adamw<__nv_bfloat16, float, 32>>(dim3(1), dim3(32), list.data(), chunks.data(), 8, factors.data(),
                                                      nullptr);
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <heddle/backend/host/pointwise.hpp>
 #include <heddle/error.hpp>
+#include <heddle/tensor/table_row.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +13,9 @@ namespace heddle::host {
 
 namespace detail {
 
-/// The row of a table that holds ids `first`..`first + vocabulary - 1`, or `vocabulary` if it does not hold `id`.
+/// `heddle::table_row` in the host's sizes.
 inline std::size_t table_row(std::int32_t id, std::int64_t first, std::size_t vocabulary) {
-  std::int64_t const row = std::int64_t{id} - first;
-  return row >= 0 && row < static_cast<std::int64_t>(vocabulary) ? static_cast<std::size_t>(row) : vocabulary;
+  return static_cast<std::size_t>(heddle::table_row(id, first, static_cast<std::int64_t>(vocabulary)));
 }
 
 template <class T>

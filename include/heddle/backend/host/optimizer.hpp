@@ -2,9 +2,8 @@
 #pragma once
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/elementary.hpp>
-#include <heddle/tensor/adamw_coefficients.hpp>
+#include <heddle/tensor/adamw_factors.hpp>
 
-#include <cmath>
 #include <cstddef>
 
 namespace heddle::host {
@@ -59,15 +58,9 @@ struct optimizers {
     using detail::lanes;
     using detail::load;
     using detail::store;
-    T const scale = static_cast<T>(coefficients.gradient_scale);
-    T const beta1 = static_cast<T>(coefficients.beta1);
-    T const beta2 = static_cast<T>(coefficients.beta2);
-    T const rest1 = static_cast<T>(1 - coefficients.beta1);
-    T const rest2 = static_cast<T>(1 - coefficients.beta2);
-    T const keep = static_cast<T>(1 - coefficients.learning_rate * coefficients.weight_decay);
-    T const step = static_cast<T>(coefficients.learning_rate / coefficients.bias_correction1);
-    T const root = static_cast<T>(1 / std::sqrt(coefficients.bias_correction2));
-    T const epsilon = static_cast<T>(coefficients.epsilon);
+    adamw_factors<T> const f = adamw_factors<T>::of(coefficients);
+    T const scale = f.gradient_scale, beta1 = f.beta1, beta2 = f.beta2, rest1 = f.rest1, rest2 = f.rest2;
+    T const keep = f.keep, step = f.step, root = f.root, epsilon = f.epsilon;
     detail::deal_ranges(n, 8192, [=](std::size_t begin, std::size_t end) {
       detail::for_each_group<T>(end - begin, [=](std::size_t at, auto count) {
         std::size_t const i = begin + at;
