@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel once, for the undefined-behaviour sanitizer, which this program is compiled with: the other tests
+// compare results, and would take a minute more to compile so.
+#include <doctest/doctest.h>
+
+#include <activation/activation.cuh>
+#include <cross_entropy/cross_entropy.cuh>
+#include <cstdint>
+#include <embedding/embedding.cuh>
+#include <embedding/token_order.cuh>
+#include <norm/norm.cuh>
+#include <optimizer/adamw.cuh>
+#include <optimizer/norm_and_check.cuh>
+#include <random/dropout.cuh>
+#include <rotary/rotary.cuh>
+#include <support/geometry.cuh>
+#include <support/sum_parts.cuh>
+#include <vector>
+
+#include "guarded.hpp"
+#include "launch.hpp"
+#include "values.hpp"
+
+namespace {
+
+using namespace heddle;
+using emulation::guarded;
+using emulation::launch;
+using emulation::values;
+using T = __nv_bfloat16;
+
+// Rows of packs and a part of one, so that a shift of 0 and of 1 element comes to both ways of access.
+constexpr std::size_t rows = 5;
+constexpr int width = 264, parts = 2, threads = 32;
+constexpr std::size_t n = rows * width;
+constexpr dim3 by_row = kernels::row_grid(rows), by_column = kernels::column_grid<T, threads>(width, parts);
+
+/// What was written has no NaN, and its border is whole.
+template <class... Arrays>
+void looked_at(Arrays const&... written) {
+  auto const one = [](auto const& values) {
+    for (auto const number : values) CHECK(number == number);
+  };
+  (one(written.values()), ...);
+}
+
+void norms(std::size_t shift) {
+  guarded<T> const x(values<T>(n, 1), shift), gamma(values<T>(width, 2), shift), dy(values<T>(n, 3), shift);
+  guarded<T> s(n, shift), y(n, shift), dx(n, shift);
+  guarded<float> mean(rows), rstd(rows), gamma_part(kernels::parts_size(parts, width), shift),
+      beta_part(kernels::parts_size(parts, width), shift), dgamma(values<float>(width, 4), shift);
+  launch<kernels::norm_forward<T, true, threads>>(by_row, dim3(threads), x.read(), x.read(), gamma.read(), gamma.read(),
+                                                  1e-5F, width, s.data(), y.data(), mean.data(), rstd.data());
+  launch<kernels::norm_backward<T, true, threads>>(
+      kernels::part_grid(parts), dim3(threads), s.read(), gamma.read(), mean.read(), rstd.read(), dy.read(), x.read(),
+      static_cast<long long>(rows), width, dx.data(), gamma_part.data(), beta_part.data());
+  launch<kernels::norm_forward<T, false, threads>>(by_row, dim3(threads), nullptr, x.read(), gamma.read(), nullptr,
+                                                   1e-5F, width, nullptr, y.data(), nullptr, rstd.data());
+  launch<kernels::norm_backward<T, false, threads>>(
+      kernels::part_grid(parts), dim3(threads), x.read(), gamma.read(), nullptr, rstd.read(), dy.read(), nullptr,
+      static_cast<long long>(rows), width, dx.data(), gamma_part.data(), nullptr);
+  launch<kernels::add_parts<float, threads>>(kernels::add_parts_grid<threads>(width), dim3(threads), gamma_part.read(),
+                                             parts, width, dgamma.data());
+  looked_at(s, y, dx, dgamma);
+}
+
+void activations(std::size_t shift) {
+  constexpr long long r = rows, all = n;
+  guarded<T> const x(values<T>(n, 1), shift), gates(values<T>(2 * n, 2), shift), bias(values<T>(width, 3), shift),
+      dy(values<T>(n, 4), shift);
+  guarded<T> y(n, shift), dgates(2 * n, shift);
+  guarded<float> part(kernels::parts_size(parts, width), shift);
+  using function = kernels::gelu_tanh;
+  constexpr dim3 by_pack = kernels::pack_grid<T, threads>(all, 2);
+  launch<kernels::activation_forward<T, function, threads>>(by_pack, dim3(threads), x.read(), all, y.data());
+  launch<kernels::activation_backward<T, function, threads>>(by_pack, dim3(threads), x.read(), dy.read(), all,
+                                                             y.data());
+  launch<kernels::biased_sum<T, threads>>(by_column, dim3(threads), bias.read(), x.read(), dy.read(), r, width,
+                                          y.data());
+  launch<kernels::biased_activation_forward<T, function, threads>>(by_column, dim3(threads), x.read(), bias.read(), r,
+                                                                   width, y.data());
+  launch<kernels::biased_activation_backward<T, function, threads>>(by_column, dim3(threads), x.read(), bias.read(),
+                                                                    dy.read(), r, width, y.data(), part.data());
+  launch<kernels::column_sums<T, threads>>(by_column, dim3(threads), dy.read(), r, width, part.data());
+  launch<kernels::gated_forward<T, kernels::silu, threads>>(by_column, dim3(threads), gates.read(), r, width, y.data());
+  launch<kernels::gated_backward<T, kernels::gelu_erf, threads>>(by_column, dim3(threads), gates.read(), dy.read(), r,
+                                                                 width, dgates.data());
+  looked_at(y, dgates, part);
+}
+
+void cross_entropy(std::size_t shift) {
+  guarded<T> const logits(values<T>(n, 1), shift);
+  guarded<T> dlogits(n, shift);
+  guarded<std::int32_t> const targets(std::vector<std::int32_t>{0, 259, -100, -2147483647 - 1, 2147483647});
+  guarded<float> highest(rows), sum(rows), logit(rows), lse(rows), loss(1);
+  guarded<double> part(1);
+  guarded<long long> const cut(std::vector<long long>{0, 1});
+  guarded<float> const scale(std::vector<float>{0.5F});
+  launch<kernels::cross_entropy_max<T, threads>>(by_row, dim3(threads), logits.read(), width, 260, highest.data());
+  launch<kernels::cross_entropy_sum<T, threads>>(by_row, dim3(threads), logits.read(), width, 260, 0LL, targets.read(),
+                                                 highest.read(), sum.data(), logit.data());
+  launch<kernels::cross_entropy_loss<float, threads>>(
+      kernels::thread_grid<threads>(rows), dim3(threads), static_cast<long long>(rows), targets.read(), -100,
+      highest.read(), sum.read(), logit.read(), lse.data(), part.data());
+  launch<kernels::sum_parts<double, float, threads>>(dim3(1), dim3(threads), part.read(), cut.read(), loss.data());
+  launch<kernels::cross_entropy_backward<T, threads>>(by_row, dim3(threads), logits.read(), width, 260, 0LL,
+                                                      targets.read(), -100, lse.read(), scale.read(), dlogits.data());
+  looked_at(dlogits, lse);
+}
+
+void embedding_and_positions(std::size_t shift) {
+  int const vocabulary = 4;
+  guarded<std::int32_t> const tokens(std::vector<std::int32_t>{1, 3, -2147483647 - 1, 1, 2147483647});
+  guarded<T> const table(values<T>(4 * width, 1), shift), dy(values<T>(n, 2), shift);
+  guarded<T> y(n, shift);
+  guarded<float> dtable(values<float>(4 * width, 3), shift);
+  guarded<int> order(rows), begin(rows + 1), id(rows), count(5), segments(1);
+  *segments.data() = kernels::token_order(static_cast<int>(rows), vocabulary, tokens.read(), 0, order.data(),
+                                          begin.data(), id.data(), count.data());
+  launch<kernels::embedding_forward<T, threads>>(by_row, dim3(threads), tokens.read(), table.read(), vocabulary, width,
+                                                 0LL, y.data());
+  launch<kernels::embedding_backward<T, float, threads>>(kernels::id_grid(static_cast<int>(rows), vocabulary, 2),
+                                                         dim3(threads), order.read(), begin.read(), id.read(),
+                                                         segments.read(), dy.read(), width, dtable.data());
+  guarded<float> const cosine(values<float>(rows * 16, 4)), sine(values<float>(rows * 16, 5));
+  guarded<T> const qkv(values<T>(rows * 2 * 3 * 32, 6), shift);
+  guarded<T> turned(rows * 2 * 3 * 32, shift);
+  launch<kernels::rotary<T, 32, threads>>(by_row, dim3(threads), qkv.read(), turned.data(), cosine.read(), sine.read(),
+                                          -1.0F, static_cast<int>(rows), 2, 1);
+  looked_at(y, dtable, turned);
+}
+
+void masks(std::size_t shift) {
+  index_map const map{
+      .rank = 2, .extent = {5, 264}, .valid = {5, 260}, .stride = {0x300000001, 1}, .origin = 0x123456789A};
+  guarded<T> const x(values<T>(n, 1), shift);
+  guarded<T> y(n, shift);
+  random_stream const stream(random_key{.seed = ~std::uint64_t{0}, .step = 3, .site = 9});
+  launch<kernels::dropout<T, threads>>(kernels::pack_grid<T, threads>(n, 2), dim3(threads), x.read(), x.read(),
+                                       y.data(), static_cast<long long>(n), kernels::index_runs::of(map), &stream,
+                                       kernels::dropout_rate<float>::of(0.1));
+  looked_at(y);
+}
+
+void optimizer(std::size_t shift) {
+  constexpr int length = 512;
+  guarded<float> w(values<float>(n, 1), shift), m(values<float>(n, 2), shift), v(std::vector<float>(n, 1), shift);
+  guarded<T> const g(values<T>(n, 3), shift);
+  guarded<T> copy(n, shift);
+  std::vector<kernels::tensor_chunk> chunks;
+  for (long long k = 0; k < kernels::chunk_count(n, length); ++k) chunks.push_back({k * length, 0});
+  guarded<long long> const first(std::vector<long long>{0, static_cast<long long>(chunks.size())});
+  guarded<long long> bad_part(chunks.size()), bad(1), updates(std::vector<long long>{0});
+  guarded<double> part(chunks.size());
+  std::vector<adamw_coefficients> const coefficients(1);
+  std::vector<adamw_factors<float>> factors(1);
+  std::vector<kernels::listed_tensor<T>> const gradients{{g.read(), n}};
+  std::vector<kernels::adamw_tensor<T, T>> const tensors{{w.data(), g.read(), m.data(), v.data(), copy.data(), n, 0}};
+  dim3 const by_chunk = kernels::row_grid(chunks.size());
+  launch<kernels::sum_of_squares<T, threads>>(by_chunk, dim3(threads), gradients.data(), chunks.data(), length,
+                                              part.data());
+  launch<kernels::count_not_finite<T, threads>>(by_chunk, dim3(threads), gradients.data(), chunks.data(), length,
+                                                bad_part.data());
+  launch<kernels::sum_parts<long long, long long, threads>>(dim3(1), dim3(threads), bad_part.read(), first.read(),
+                                                            bad.data());
+  launch<kernels::prepare_adamw<float, threads>>(dim3(1), dim3(threads), coefficients.data(), 1, nullptr, bad.read(),
+                                                 updates.data(), factors.data());
+  launch<kernels::adamw<T, T, threads>>(by_chunk, dim3(threads), tensors.data(), chunks.data(), length, factors.data(),
+                                        bad.read());
+  looked_at(w, m, v, copy);
+}
+
+}  // namespace
+
+TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing that is undefined") {
+  for (std::size_t const shift : {0, 1}) {
+    norms(shift);
+    activations(shift);
+    cross_entropy(shift);
+    embedding_and_positions(shift);
+    masks(shift);
+    optimizer(shift);
+  }
+}
