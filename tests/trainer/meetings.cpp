@@ -18,11 +18,11 @@ struct replicated : plan<two, accumulate<2>, bucket<4 * KiB>> {};
 struct returned : plan<two, zero<1>> {};
 struct beside_tensors : plan<mesh<axis<dp, 2>, axis<tp, 2>>, zero<3>> {};
 
-/// What rank 0 asks for in a step, in order: `g` for a unit's parameters over dp, `.` for an op's own transfer over tp.
+/// What rank 0 calls in a step.
 template <class Plan>
-std::string order_of_step() {
+std::vector<comm::recorded_call> calls_of_step() {
   using recorder = comm::recording<comm::thread_communicator>;
-  std::string order;
+  std::vector<comm::recorded_call> calls;
   comm::run_threads(Plan::mesh::size, [&](comm::thread_communicator& world) {
     recorder record(world.split(0, world.rank(), "world"));
     mesh_communicator<typename Plan::mesh, recorder> rank(record);
@@ -30,14 +30,21 @@ std::string order_of_step() {
     std::vector<std::int32_t> const tokens(trainer.local_tokens, 1);
     record.clear();
     trainer.step(tokens, tokens);
-    if (rank.rank() != 0) return;
-    for (comm::recorded_call const& one : record.calls()) {
-      bool const over_tp = one.group.find("tp") != std::string::npos;
-      bool const moves = one.op == comm::operation::all_gather || one.op == comm::operation::reduce_scatter;
-      if (over_tp && moves) order += '.';
-      if (!over_tp && one.op == comm::operation::all_gather && !one.joins) order += 'g';
-    }
+    if (rank.rank() == 0) calls = record.calls();
   });
+  return calls;
+}
+
+/// Its order: `g` for a unit's parameters over dp, `.` for an op's own transfer over tp.
+template <class Plan>
+std::string order_of_step() {
+  std::string order;
+  for (comm::recorded_call const& one : calls_of_step<Plan>()) {
+    bool const over_tp = one.group.find("tp") != std::string::npos;
+    bool const moves = one.op == comm::operation::all_gather || one.op == comm::operation::reduce_scatter;
+    if (over_tp && moves) order += '.';
+    if (!over_tp && one.op == comm::operation::all_gather && !one.joins) order += 'g';
+  }
   return order;
 }
 
@@ -47,26 +54,16 @@ using parameters_of = stage_parameters<resolved<model, Plan, host_backend>, stag
 struct gathers {
   std::size_t parts = 0, calls = 0, blocking = 0;
 };
-/// The calls of an operation in a step of rank 0.
+/// Those of one operation.
 template <class Plan>
 gathers of_step(comm::operation op = comm::operation::all_gather) {
-  using recorder = comm::recording<comm::thread_communicator>;
   gathers found;
-  comm::run_threads(2, [&](comm::thread_communicator& world) {
-    recorder record(world.split(0, world.rank(), "world"));
-    mesh_communicator<typename Plan::mesh, recorder> rank(record);
-    trainer<model, Plan> trainer(rank, {.seed = 5, .learning_rate = 1e-2});
-    std::vector<std::int32_t> const tokens(trainer.local_tokens, 1);
-    record.clear();
-    trainer.step(tokens, tokens);
-    if (rank.rank() != 0) return;
-    for (comm::recorded_call const& one : record.calls()) {
-      if (one.op != op) continue;
-      ++found.parts;
-      found.calls += !one.joins;
-      found.blocking += !one.asynchronous;
-    }
-  });
+  for (comm::recorded_call const& one : calls_of_step<Plan>()) {
+    if (one.op != op) continue;
+    ++found.parts;
+    found.calls += !one.joins;
+    found.blocking += !one.asynchronous;
+  }
   return found;
 }
 }  // namespace
