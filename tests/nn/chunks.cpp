@@ -165,6 +165,55 @@ struct squares : primitive {
   };
 };
 
+/// A loss of a classifier of sequences: its rows are sequences, and each reads the targets of all its tokens.
+struct sequence_loss : primitive {
+  using is_loss = void;
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = dims<>;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool keeps_input = true;
+    static constexpr std::size_t columns = vocab_dim::size;
+    static constexpr std::size_t rows = Place::input_size / columns;
+    static constexpr std::size_t independent_rows = rows;
+    static double weight(std::int32_t const* targets, std::size_t row) {
+      double sum = 0;
+      for (std::size_t t = 0; t < sequence_dim::size; ++t) sum += targets[row * sequence_dim::size + t] % 3;
+      return sum;
+    }
+    template <class Context>
+    static void forward(Context& c, frame<double> const&, double const* x, double* y) {
+      *y = 0;
+      for (std::size_t i = 0; i < Place::input_size; ++i) *y += weight(c.targets(), i / columns) * x[i] * x[i];
+    }
+    template <class Context>
+    static void backward(Context& c, frame<double> const&, double const* x, double const*, double const* dy,
+                         double* dx) {
+      for (std::size_t i = 0; i < Place::input_size; ++i) dx[i] = 2 * *dy * weight(c.targets(), i / columns) * x[i];
+    }
+  };
+};
+/// A function of a loss, which reads it in forward.
+struct squared : primitive {
+  using is_loss = void;
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = Input;
+  template <class Place>
+  struct kernel : kernel_traits {
+    static constexpr bool keeps_input = true;
+    template <class Context>
+    static void forward(Context&, frame<double> const&, double const* x, double* y) {
+      *y = *x * *x;
+    }
+    template <class Context>
+    static void backward(Context&, frame<double> const&, double const* x, double const*, double const* dy, double* dx) {
+      *dx = 2 * *x * *dy;
+    }
+  };
+};
+
 /// How many rows of logits `sequential<…>` has at a time, of at most `Bytes`; 0 where they are whole.
 template <class Module, std::size_t Bytes, class Mesh = mesh<>, class Input = activations<embed_dim>,
           class Rules = megatron_rules>
@@ -239,6 +288,16 @@ TEST_CASE("a head with a bias, and one that ends a chain of its own") {
 TEST_CASE("a loss of one's own") {
   check_chunks<sequential<biased_head, squares>, 5 * row>();
   check_placements<sequential<biased_head, squares>, 5 * row>();
+}
+TEST_CASE("a loss whose rows are not tokens, or that is read before backward, has its logits whole") {
+  using classifier = sequential<product<dims<sequence_dim, embed_dim>, dims<vocab_dim>, start>, sequence_loss>;
+  static_assert(rows_of<classifier, row> == 0);
+  check_gradients(subject_of<classifier, activations<embed_dim>, mesh<>, megatron_rules, tokens, row>());
+  using read_again = sequential<head, loss, squared>;
+  static_assert(rows_of<read_again, row> == 0);
+  subject const& chunked = subject_of<read_again, activations<embed_dim>, mesh<>, megatron_rules, tokens, row>();
+  check_gradients(chunked);
+  check_same(subject_of<read_again, activations<embed_dim>, mesh<>, megatron_rules, tokens>(), chunked, "one rank");
 }
 TEST_CASE("where nothing gives rows, the logits stay whole: after a second bias, or a sum over ranks") {
   check_chunks<sequential<biased_head, named<"second", bias<dims<vocab_dim>>>, loss>, 5 * row>();

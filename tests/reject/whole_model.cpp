@@ -123,6 +123,8 @@ void refused() {
 #else
 static_assert(hd::ledger<good, plan>::parameters > 0 && hd::ledger<good, exactly>::parameters > 0);
 static_assert(hd::ledger<good, bucketed<16>>::peak_bytes > 0 && hd::ledger<good, bucketed<4, 0>>::peak_bytes > 0);
+struct alone : hd::plan<hd::bucket<1>> {};  // reduces nothing
+static_assert(hd::ledger<good, alone>::peak_bytes > 0);
 void accepted_too() { construct<scheduled<hd::gpipe>>(); }
 void accepted() {
   hd::run<plan>(hd::threads, [](auto& rank) { rank.template along<hd::tp>().barrier(); });
