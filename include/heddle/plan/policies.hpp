@@ -148,9 +148,9 @@ struct bucket {
 /// When gradients are summed over the data ranks.
 enum class gradient_reduction : unsigned char {
   per_step,        ///< once, after the last micro-batch: least traffic; every rank accumulates whole gradients
-  per_micro_batch  ///< after each, those of each use of a tied parameter: at least as many times the traffic as there
-                   ///< are micro-batches; only the gradients of the unit
-                   ///< that is being computed stand unreduced, which saves where `zero` splits the reduced ones
+  per_micro_batch  ///< after each, a tied parameter's for each use: at least as many times the traffic as there are
+                   ///< micro-batches; only the gradients of the unit that is being computed stand unreduced, which
+                   ///< saves where `zero` splits the reduced ones
 };
 inline constexpr gradient_reduction per_step = gradient_reduction::per_step;
 inline constexpr gradient_reduction per_micro_batch = gradient_reduction::per_micro_batch;
