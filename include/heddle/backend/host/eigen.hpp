@@ -10,7 +10,16 @@
 #if !__has_include(<Eigen/Core>)
 #error "heddle's host backend: Eigen must be in the include path; install libeigen3-dev, and add pkg-config's eigen3"
 #endif
+// g++ 12 takes the undefined operand of AVX-512 intrinsics for a mistake of whoever calls them (gcc bug 105593).
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <Eigen/Core>
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic pop
+#endif
 
 #if !EIGEN_VERSION_AT_LEAST(3, 4, 0)
 #error "heddle's host backend: Eigen must be 3.4.0 or newer; install it, or put a newer one first in the include path"

@@ -79,10 +79,11 @@ inline lanes<T> sigmoid(lanes<T> const& x) {
 template <class T>
 inline lanes<T> square_root(lanes<T> const& x) {
 #if defined(__AVX512F__)
+  // With a mask of all lanes: g++ 12 warns of the undefined operand of the form without (gcc bug 105593).
   if constexpr (sizeof(T) == 4)
-    return (lanes<T>)_mm512_sqrt_ps((__m512)x);
+    return (lanes<T>)_mm512_maskz_sqrt_ps(0xFFFF, (__m512)x);
   else
-    return (lanes<T>)_mm512_sqrt_pd((__m512d)x);
+    return (lanes<T>)_mm512_maskz_sqrt_pd(0xFF, (__m512d)x);
 #elif defined(__AVX__)
   if constexpr (sizeof(T) == 4)
     return (lanes<T>)_mm256_sqrt_ps((__m256)x);
