@@ -38,8 +38,8 @@ TEST_CASE_TEMPLATE("host backend: after the first call nothing is allocated", T,
     host::activation_backward<activation_kind::gelu_erf, width>(x, y, y);
     host::gated<activation_kind::silu, rows, width>(x, y);
     host::gated_backward<activation_kind::silu, rows, width>(x, y, w);
-    host::layer_norm<rows, width>(x, w, w, T(1e-5), y, s, s + rows);
-    host::layer_norm_backward<rows, width>(x, w, s, s + rows, y, x, y, w, w);
+    host::layer_norm<rows, width>(x, w, w + width, T(1e-5), y, s, s + rows);
+    host::layer_norm_backward<rows, width>(x, w, s, s + rows, y, x, y, w, w + width);
     host::rms_norm<rows, width>(x, w, T(1e-5), y, s);
     host::rms_norm_backward<rows, width>(x, w, s, y, x, y, w);
     host::check_tokens(tokens.data(), rows, vocabulary);
