@@ -2,8 +2,12 @@
 #pragma once
 
 // The one place that includes Eigen. Under nvcc Eigen would drop all host SIMD (18 times slower products) unless it is
-// told that it is not wanted on the device.
+// told, before its first header, that it is not wanted on the device.
 #if defined(__CUDACC__) && !defined(EIGEN_NO_CUDA)
+#ifdef EIGEN_WORLD_VERSION
+#error \
+    "heddle's host backend: Eigen was included before without EIGEN_NO_CUDA, and under nvcc then has no host SIMD; define EIGEN_NO_CUDA in this file's flags, or include heddle first"
+#endif
 #define EIGEN_NO_CUDA
 #endif
 
