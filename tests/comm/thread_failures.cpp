@@ -2,10 +2,17 @@
 // A rank that throws, stalls, leaves or disagrees ends the others with an error that says so (known faults HT, NC, UN).
 #include <doctest/doctest.h>
 
+#if defined(__unix__)
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -365,5 +372,37 @@ TEST_CASE("a communicator that outlives its run refuses calls") {
   run_threads(1, [&](thread_communicator& world) { kept.push_back(world.split(0, 0, "kept")); });
   CHECK_THROWS_AS(kept[0].barrier(), communication_error);
 }
+
+#if defined(__unix__)
+TEST_CASE("what ranks have printed arrives, though nobody catches and the program is aborted") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::fflush(stdout);
+  pid_t const child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);  // the test program's own handler would report a crash
+    dup2(ends[1], STDOUT_FILENO);
+    std::setvbuf(stdout, nullptr, _IOFBF, 4096);
+    [&]() noexcept {
+      run_threads(2, [](thread_communicator& world) {
+        if (world.rank() == 0) std::printf("printed before");
+        world.barrier();
+        if (world.rank() == 1) throw std::runtime_error("broken");
+      });
+    }();
+    std::_Exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char some[64];
+  for (ssize_t got = 0; (got = read(ends[0], some, sizeof some)) > 0;) said.append(some, static_cast<std::size_t>(got));
+  close(ends[0]);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(said == "printed before");
+}
+#endif
 
 }  // namespace thread_failures_test

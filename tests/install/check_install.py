@@ -46,6 +46,9 @@ def main(source, consumer, compiler):
             sys.exit(f"headers installed and present differ: {sorted(installed ^ present)}")
 
         pkg_config = dict(environment, PKG_CONFIG_PATH=str(here / "first" / "share" / "pkgconfig"))
+        told = call(["pkg-config", "--print-variables", "heddle"], here, pkg_config).split()
+        if set(told) - {"pcfiledir"} != {"prefix", "includedir"}:
+            sys.exit(f"heddle.pc names {told}; the headers need prefix and includedir alone")
         version = call(["pkg-config", "--modversion", "heddle"], here, pkg_config).strip()
         short = re.match(r"\d+\.\d+", version).group()
         outputs = {}

@@ -216,7 +216,7 @@ class Train(unittest.TestCase):
         ended = run("--data", self.token_file(), "--steps", 2, "--sample", 5, "--out", self.at)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertIn("2,000 tokens of a vocabulary of 256", ended.stdout)
-        sample = re.search(r"\nwrote [^\n]*\n\n(.*)\n\nvalidation loss", ended.stdout, re.DOTALL)[1]
+        sample = re.search(r"\nwrote [^\n]*\n\na sample of 5 tokens[^\n]*:\n\n(.*)\n\nvalidation loss", ended.stdout, re.DOTALL)[1]
         self.assertEqual(len(re.findall(r"\\x[0-9a-f]{2}|.", sample, re.DOTALL)), 5, sample)
 
     def test_data_that_is_refused(self):

@@ -75,6 +75,10 @@ TEST_CASE("the picture has both curves, each finite loss in its place") {
   CHECK(count_of(svg, "validation, last 3.0000") == 1);
   CHECK(count_of(svg, "nan") == 0);
   CHECK(count_of(svg, "prefers-color-scheme:dark") == 1);
+  // Told apart without colours: dashes, in the legend as in the plot.
+  CHECK(count_of(svg, ".validation{stroke:#c2410c;stroke-dasharray:") == 1);
+  CHECK(count_of(svg, "stroke-dasharray") == 1);
+  CHECK(count_of(svg, "<line class=\"curve validation\"") == 1);
 }
 
 TEST_CASE("many steps make a picture of bounded size that keeps the extremes") {

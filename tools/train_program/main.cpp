@@ -81,12 +81,12 @@ double train(train_options const& o, text_data const& data) {
     auto const validate = [&](std::uint64_t step, std::size_t most) {
       std::size_t const count = std::min(most, check.windows());
       // The whole text can take minutes.
-      auto said = run_log::clock::now();
+      auto const begin = run_log::clock::now();
+      auto said = begin;
       double const loss = check.loss(count, [&](std::size_t done) {
         if (!writes || done == count || run_log::clock::now() - said < std::chrono::seconds(10)) return;
         said = run_log::clock::now();
-        std::printf("validated %zu of %zu windows\n", done, count);
-        std::fflush(stdout);
+        run_log::validating(done, count, std::chrono::duration<double>(said - begin).count());
       });
       if (writes)
         log.validated(step, loss,
@@ -134,7 +134,9 @@ double train(train_options const& o, text_data const& data) {
   write_file(log.path("schedule.svg"), schedule_picture());
   write_traces(log.path("trace.json"), recorders);
   std::printf("wrote metrics.csv, loss.svg, schedule.svg and trace.json to %s\n", o.out.c_str());
-  if (o.sample > 0) std::printf("\n%s\n\n", data.printable(sampled).c_str());
+  if (o.sample > 0)
+    std::printf("\na sample of %zu tokens from the trained model:\n\n%s\n\n", sampled.size(),
+                data.printable(sampled).c_str());
   return final_loss;
 }
 

@@ -67,6 +67,18 @@ run_log::run_log(std::string folder, std::string title, std::uint64_t steps, std
       interval_(line_interval(steps)),
       metrics_(path("metrics.csv")) {}
 
+std::string validation_progress(std::size_t done, std::size_t windows, double seconds) {
+  std::string out = "validated " + std::to_string(done) + " of " + std::to_string(windows) + " windows";
+  if (done > 0)
+    out += "  " + duration(seconds / static_cast<double>(done) * static_cast<double>(windows - done)) + " left";
+  return out;
+}
+
+void run_log::validating(std::size_t done, std::size_t windows, double seconds) {
+  std::printf("%s\n", validation_progress(done, windows, seconds).c_str());
+  std::fflush(stdout);
+}
+
 void run_log::validated(std::uint64_t step, double loss, std::string const& on) {
   validation_ = loss;
   validation_step_ = step;

@@ -18,6 +18,8 @@ class run_log {
   /// seconds.
   run_log(std::string folder, std::string title, std::uint64_t steps, std::uint64_t tokens_per_step, bool records);
 
+  /// A validation that takes long goes on: `done` of its `windows` took `seconds`.
+  static void validating(std::size_t done, std::size_t windows, double seconds);
   /// The loss on validation text before step `step`; the time it took is no training time.
   void validated(std::uint64_t step, double loss, std::string const& on);
   /// Training goes on: what passed since the last step is not training.
@@ -48,6 +50,9 @@ class run_log {
   double line_seconds_ = 0;  ///< training time and steps at the last line
   std::uint64_t line_done_ = 0;
 };
+
+/// "validated 256 of 1024 windows  1:30 left", at the pace so far.
+std::string validation_progress(std::size_t done, std::size_t windows, double seconds);
 
 /// A Ctrl-C, or a request to end, has come. The second one ends the program at once.
 bool interrupted();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -42,7 +43,11 @@ class thread_run {
     }
     world_->watch();
     for (std::thread& one : threads) one.join();
-    if (world_->failed()) world_->throw_failure_with_cause();
+    if (world_->failed()) {
+      // Where nobody catches, the program is aborted, and what ranks printed into a pipe or a file would be lost.
+      std::fflush(stdout);
+      world_->throw_failure_with_cause();
+    }
   }
 
  private:
@@ -78,7 +83,7 @@ class thread_run {
 /// Runs `function(communicator)` on `ranks` threads, each with its `thread_communicator` of all of them (named
 /// "world"), and returns when all have returned. The calling thread watches.
 ///
-/// The first thing that goes wrong ends the run: an exception that leaves `function` on some rank, a disagreement
+/// The first thing that goes wrong ends the run (standard output is flushed before anything is thrown here): an exception that leaves `function` on some rank, a disagreement
 /// between ranks, a wait that cannot end, or one longer than `options.timeout`. Ranks that are in a call, or make one
 /// later, throw it there; and it is thrown here, even where every rank caught it: `rank_failed` (with the rank, its
 /// text, and the exception itself as `cause()`), `call_mismatch`, `rank_left`, `operation_timeout` or `order_conflict`.

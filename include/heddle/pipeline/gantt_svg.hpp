@@ -46,9 +46,10 @@ inline char const* css_class(action_kind kind) {
 /// occurs. Follows the reader's light or dark preference. Numbers are left out of boxes too narrow for them; each box
 /// has a tooltip.
 ///
-/// `rows[s]` are the compute actions of stage s in order of time; `title` stands above and is read out.
-[[nodiscard]] inline std::string gantt_svg(std::span<std::span<timed_action const> const> rows,
-                                           std::string_view title) {
+/// `rows[s]` are the compute actions of stage s in order of time; `title` stands above and is read out; `time` stands
+/// under the time axis, and says its unit.
+[[nodiscard]] inline std::string gantt_svg(std::span<std::span<timed_action const> const> rows, std::string_view title,
+                                           std::string_view time = "time") {
   constexpr std::uint64_t left = 70;
   constexpr std::uint64_t top = 44;
   constexpr std::uint64_t row_height = 30;
@@ -114,6 +115,8 @@ text{font:13px system-ui,sans-serif;fill:#1f2328} .head{font-size:15px;font-weig
   svg += "<text class=\"small\" x=\"" + text(left) + "\" y=\"" + text(axis + 15) + "\">0</text>\n";
   svg += "<text class=\"small\" text-anchor=\"end\" x=\"" + ends + "\" y=\"" + text(axis + 15) + "\">" +
          text(makespan) + "</text>\n";
+  svg += "<text class=\"small\" text-anchor=\"middle\" x=\"" + detail::pixels(left * 100 + makespan * unit / 2) +
+         "\" y=\"" + text(axis + 15) + "\">" + heddle::detail::xml_text(time) + "</text>\n";
 
   std::uint64_t x = left;
   auto const legend = [&](std::string const& classes, std::string const& label) {
@@ -142,7 +145,7 @@ template <class S, std::size_t Stages, std::size_t MicroBatches, schedule_costs 
   title += ": " + std::to_string(Stages) + (Stages == 1 ? " stage, " : " stages, ");
   title += std::to_string(MicroBatches) + (MicroBatches == 1 ? " micro-batch, " : " micro-batches, ");
   title += "bubble " + std::to_string(bubble.num) + '/' + std::to_string(bubble.den) + " of total time";
-  return gantt_svg(rows, title);
+  return gantt_svg(rows, title, "time; a forward takes " + std::to_string(Costs.forward));
 }
 
 }  // namespace heddle::schedules

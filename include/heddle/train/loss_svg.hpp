@@ -64,7 +64,7 @@ text{font:13px system-ui,sans-serif;fill:#333}
 .title{font-size:16px;font-weight:600}
 .back{fill:#fff}.grid{stroke:#ddd}.axis{stroke:#888}
 .curve{fill:none;stroke-width:1.5;stroke-linejoin:round}
-.train{stroke:#1f6fb4}.validation{stroke:#c2410c}.dot{fill:#c2410c}
+.train{stroke:#1f6fb4}.validation{stroke:#c2410c;stroke-dasharray:7 4}.dot{fill:#c2410c}
 @media (prefers-color-scheme:dark){
 text{fill:#ddd}
 .back{fill:#16181c}.grid{stroke:#33363c}.axis{stroke:#888}
@@ -114,8 +114,9 @@ inline std::string legend_entry(plot_frame const& frame, int number, std::string
 
 }  // namespace detail
 
-/// The curves of training and validation loss over steps as one SVG, readable on light and dark pages. Losses that were
-/// not measured or are not finite are left out; the picture says so where no loss is left.
+/// The curves of training (solid) and validation loss (dashed) over steps as one SVG, readable on light and dark pages
+/// and without colours. Losses that were not measured or are not finite are left out; the picture says so where no loss
+/// is left.
 inline std::string loss_svg(std::span<metrics_row const> rows, std::string_view title) {
   using namespace detail;
   auto const train = finite_losses(rows, &metrics_row::train_loss);
