@@ -96,6 +96,18 @@ class Plan(unittest.TestCase):
         first = [row for row in self.plan["memory"][0]["rows"] if row["category"] == "optimizer state"]
         self.assertEqual([(row["what"], row["element"]) for row in first],
                          [("first moment", "fp32"), ("second moment", "fp32")])
+        # The ledger's lines: optimizer slots, element types, how long what lives, as many as JSON has.
+        stages = [{(row["category"], row["what"], row["element"]): row for row in stage["rows"]} for stage in self.plan["memory"]]
+        every = {line for stage in stages for line in stage}
+        for what in ("first moment, fp32", "second moment, fp32", "saved by modules until their backward, fp32",
+                     "ids of a step, int32"):
+            self.assertIn(what, {f"{what}, {element}" for _, what, element in every})
+        for category, what, element in every:
+            row = re.search(rf"^    {what}, {element} +([\d,]+)(?: \((\d+) ×\))? +([\d,]+)(?: \((\d+) ×\))?$", text, re.MULTILINE)
+            self.assertTrue(row, (what, text))
+            for stage, (total, times) in zip(stages, (row.groups()[:2], row.groups()[2:])):
+                line = stage.get((category, what, element), {"bytes": 0, "times": int(times or 1)})
+                self.assertEqual((total, int(times or 1)), (f"{line['bytes'] * line['times']:,}", line["times"]))
         for category in ("parameters", "gradients", "optimizer state", "activations"):
             row = re.search(rf"^  {category} +(\S+) +(\S+)$", text, re.MULTILINE)
             self.assertEqual(list(row.groups()), [f"{stage['bytes'][category]:,}" for stage in self.plan["memory"]])

@@ -19,8 +19,12 @@ std::vector<std::size_t> shown_stages(answer const& a) {
   return shown;
 }
 
+/// The ledger: each category, and under it line by line what it is, of which element type, and until when where it
+/// lives less long than the trainer.
 std::string memory_text(answer const& a) {
   auto const shown = shown_stages(a);
+  std::vector<std::vector<hd::memory_row>> lines;  // of each shown stage, the same ones in the same order
+  for (std::size_t s : shown) lines.push_back(a.plan.memory_rows(s));
   text_table t(1);
   std::vector<std::string> head{"bytes of a rank"}, total{"total"};
   for (std::size_t s : shown) {
@@ -36,7 +40,20 @@ std::string memory_text(answer const& a) {
       bytes += a.plan.memory(s).of(category);
       row.push_back(grouped_digits(a.plan.memory(s).of(category)));
     }
-    if (bytes > 0) t.add(std::move(row));
+    if (bytes == 0) continue;
+    t.add(std::move(row));
+    for (std::size_t k = 0; k < lines.front().size(); ++k) {
+      if (lines.front()[k].category != category) continue;
+      row = {"  " + std::string(lines.front()[k].what) + ", " + std::string(lines.front()[k].element)};
+      bytes = 0;
+      for (auto const& of_stage : lines) {
+        hd::memory_row const& line = of_stage[k];
+        bytes += line.total();
+        row.push_back(grouped_digits(line.total()) +
+                      (line.bytes > 0 && line.times > 1 ? " (" + grouped_digits(line.times) + " ×)" : ""));
+      }
+      if (bytes > 0) t.add(std::move(row));
+    }
   }
   t.add(std::move(total));
   std::string const most = readable_bytes(a.plan.memory(a.fullest).total());
