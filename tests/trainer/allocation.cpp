@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// After the first, a step takes no memory: neither the runner, nor the communicator, nor Eigen's packing; no thread of
-// the process does, those that help a rank to compute or to communicate included.
+// The memory of a trainer is the ledger's, by what malloc was asked for. After the first, a step takes none: neither
+// the runner, nor the communicator, nor Eigen's packing; no thread of the process does, those that help a rank to
+// compute or to communicate included.
 #include <barrier>
 #include <heddle/heddle.hpp>
+#include <optional>
 
 #include "../support/count_allocations.hpp"
 #include "tiny.hpp"
@@ -12,7 +14,9 @@ using namespace heddle::testing;
 
 namespace {
 
-using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = 16, .dropout = 0.1}>;
+template <std::size_t Width>
+using wide = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = Width, .dropout = 0.1}>;
+using model = wide<16>;
 
 /// Allocations in five steps: of each rank's own thread in each, and of the whole process from when all ranks have
 /// ended the first to when all have ended the last.
@@ -55,7 +59,53 @@ struct sharded
     : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>, reduce_gradients<per_step>> {};
 struct at_once : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<3>, zero<3>, bucket<1000>> {};
 struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<4>> {};
+
+/// What each rank was given while its trainer was made, and in the first step.
+struct given_to_rank {
+  given_memory trainer, first_step;
+  std::size_t ledger = 0;
+};
+template <class Model, class Plan>
+std::vector<given_to_rank> given_memory_of() {
+  using resolved_type = resolved<Model, Plan, host_backend>;
+  std::vector<given_to_rank> all(Plan::mesh::size);
+  run<Plan>(threads, [&](auto& rank) {
+    given_to_rank& mine = all[rank.rank()];
+    mine.ledger = ledger<Model, Plan>::memory(stage_partition<resolved_type>::stage_of(rank.at())).total();
+    std::optional<trainer<Model, Plan>> made;
+    allocations_of([&] { made.emplace(rank, typename trainer<Model, Plan>::options{.clip = 0.5}); });
+    mine.trainer = given;
+    std::vector<std::int32_t> const tokens(made->local_tokens, 3), targets(made->local_tokens, 5);
+    allocations_of([&] { made->step(tokens, targets); });
+    mine.first_step = given;
+  });
+  return all;
+}
+
+template <class Model, class Plan>
+void check_given_memory() {
+  constexpr std::size_t outside = 512 * KiB;  // docs/reference/ledger.md
+  for (given_to_rank const& rank : given_memory_of<Model, Plan>()) {
+    CHECK(rank.trainer.blocks >= rank.ledger);
+    CHECK(rank.trainer.blocks < rank.ledger + rank.trainer.rounding);
+    CHECK(rank.trainer.rounding <= 9 * 128);  // nine arenas
+    CHECK(rank.trainer.other + rank.first_step.blocks + rank.first_step.other <= outside);
+  }
+}
 }  // namespace
+
+TEST_CASE("malloc is asked for the ledger's bytes when a trainer is made, on every rank") {
+  check_given_memory<model, serial>();
+  check_given_memory<model, everything>();
+  check_given_memory<model, sharded>();
+}
+TEST_CASE("beside them for what does not depend on the sizes: no tensor is outside the arenas") {
+  auto const narrow = given_memory_of<model, sharded>(), wider = given_memory_of<wide<32>, sharded>();
+  for (std::size_t r = 0; r < narrow.size(); ++r) {
+    CHECK(wider[r].ledger > 2 * narrow[r].ledger);
+    CHECK(wider[r].trainer.other == narrow[r].trainer.other);
+  }
+}
 
 TEST_CASE("after the first, a step on one rank allocates nothing") { check_no_allocation<serial>(); }
 TEST_CASE("after the first, a step under dp2 pp2 tp2 with dropout allocates nothing on any rank") {

@@ -83,10 +83,11 @@ class thread_run {
 /// Runs `function(communicator)` on `ranks` threads, each with its `thread_communicator` of all of them (named
 /// "world"), and returns when all have returned. The calling thread watches.
 ///
-/// The first thing that goes wrong ends the run (standard output is flushed before anything is thrown here): an exception that leaves `function` on some rank, a disagreement
-/// between ranks, a wait that cannot end, or one longer than `options.timeout`. Ranks that are in a call, or make one
-/// later, throw it there; and it is thrown here, even where every rank caught it: `rank_failed` (with the rank, its
-/// text, and the exception itself as `cause()`), `call_mismatch`, `rank_left`, `operation_timeout` or `order_conflict`.
+/// The first thing that goes wrong ends the run (standard output is flushed before anything is thrown here): an
+/// exception that leaves `function` on some rank, a disagreement between ranks, a wait that cannot end, or one longer
+/// than `options.timeout`. Ranks that are in a call, or make one later, throw it there; and it is thrown here, even
+/// where every rank caught it: `rank_failed` (with the rank, its text, and the exception itself as `cause()`),
+/// `call_mismatch`, `rank_left`, `operation_timeout` or `order_conflict`.
 template <class F>
 void run_threads(std::size_t ranks, F&& function, thread_options options = {}) {
   thread_run run(ranks, options);
