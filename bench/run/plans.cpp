@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step under plans: time, tokens per second, and the memory that became resident against what the ledger
 // says. Ranks are threads, so with more ranks than cores a plan shows its costs and not its gain.
+//   bench-plans [Google Benchmark's options]
+//   bench-plans --lines PLAN     steps of one plan without end, the milliseconds of each on a line: for pairs in turn
 #include <unistd.h>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <heddle/heddle.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rates.hpp"
@@ -39,38 +45,64 @@ double resident() {
   return read == 2 ? static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+/// What --lines can run.
+std::vector<std::pair<std::string, std::function<void()>>> endless;
+
+/// Calls `work(rank, allocated, step)` on every rank, after steps that warm it up; `step()` takes one.
+template <class Model, class Plan, class Work>
+void on_ranks(std::size_t threads, Work work) {
+  using trainer_type = hd::trainer<Model, Plan>;
+  hd::run<Plan>(hd::threads.per_rank(threads), [&](auto& rank) {
+    trainer_type trainer(rank, {.clip = 1.0});
+    std::vector<std::int32_t> tokens(trainer_type::local_tokens), targets(trainer_type::local_tokens);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      tokens[i] = static_cast<std::int32_t>(i * 7 % Model::vocabulary);
+      targets[i] = static_cast<std::int32_t>((i * 7 + 7) % Model::vocabulary);
+    }
+    for (int warm_up = 0; warm_up < 3; ++warm_up) trainer.step(tokens, targets);
+    work(rank, trainer.allocated().total(), [&] { trainer.step(tokens, targets); });
+  });
+}
+
+template <class Model, class Plan>
+void print_steps(std::size_t threads) {
+  on_ranks<Model, Plan>(threads, [](auto& rank, std::size_t, auto step) {
+    for (;;) {
+      auto const begin = std::chrono::steady_clock::now();
+      step();
+      if (rank.rank() != 0) continue;
+      std::printf("%.3f\n",
+                  std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+      std::fflush(stdout);
+    }
+  });
+}
+
 template <class Model, class Plan>
 void step(std::string const& name, std::size_t threads, benchmark::IterationCount steps) {
-  benchmark::RegisterBenchmark(
-      ("step/" + name).c_str(),
-      [threads](benchmark::State& state) {
-        using trainer_type = hd::trainer<Model, Plan>;
-        double const before = resident();
-        std::atomic<std::size_t> allocated = 0;
-        double after = 0;
-        hd::run<Plan>(hd::threads.per_rank(threads), [&](auto& rank) {
-          trainer_type trainer(rank, {.clip = 1.0});
-          std::vector<std::int32_t> tokens(trainer_type::local_tokens), targets(trainer_type::local_tokens);
-          for (std::size_t i = 0; i < tokens.size(); ++i) {
-            tokens[i] = static_cast<std::int32_t>(i * 7 % Model::vocabulary);
-            targets[i] = static_cast<std::int32_t>((i * 7 + 7) % Model::vocabulary);
-          }
-          allocated += trainer.allocated().total();
-          for (int warm_up = 0; warm_up < 3; ++warm_up) trainer.step(tokens, targets);
-          if (rank.rank() == 0) {
-            for (auto _ : state) trainer.step(tokens, targets);
-            after = resident();
-          } else {
-            for (benchmark::IterationCount s = 0; s < state.max_iterations; ++s) trainer.step(tokens, targets);
-          }
-          rank.world().barrier();  // so that all ranks' memory was there to be counted
-        });
-        state.counters["tokens"] = benchmark::Counter(static_cast<double>(Plan::global_batch_size * Model::context),
-                                                      benchmark::Counter::kIsIterationInvariantRate);
-        state.counters["ledger_bytes"] = static_cast<double>(allocated);
-        state.counters["resident_bytes"] = after - before;
-        state.counters["ranks"] = static_cast<double>(Plan::mesh::size);
-      })
+  endless.emplace_back(name, [threads] { print_steps<Model, Plan>(threads); });
+  benchmark::RegisterBenchmark(("step/" + name).c_str(),
+                               [threads](benchmark::State& state) {
+                                 double const before = resident();
+                                 std::atomic<std::size_t> allocated = 0;
+                                 double after = 0;
+                                 on_ranks<Model, Plan>(threads, [&](auto& rank, std::size_t bytes, auto step) {
+                                   allocated += bytes;
+                                   if (rank.rank() == 0) {
+                                     for (auto _ : state) step();
+                                     after = resident();
+                                   } else {
+                                     for (benchmark::IterationCount s = 0; s < state.max_iterations; ++s) step();
+                                   }
+                                   rank.world().barrier();  // so that all ranks' memory was there to be counted
+                                 });
+                                 state.counters["tokens"] =
+                                     benchmark::Counter(static_cast<double>(Plan::global_batch_size * Model::context),
+                                                        benchmark::Counter::kIsIterationInvariantRate);
+                                 state.counters["ledger_bytes"] = static_cast<double>(allocated);
+                                 state.counters["resident_bytes"] = after - before;
+                                 state.counters["ranks"] = static_cast<double>(Plan::mesh::size);
+                               })
       ->Unit(benchmark::kMillisecond)
       ->UseRealTime()
       ->Iterations(steps);
@@ -92,5 +124,11 @@ int main(int argc, char** argv) {
   step<tiny, data_parallel<12, 3>>("tiny dp2 zero 3", 1, 40);
   step<tiny, tensor_parallel>("tiny tp2", 1, 40);
   step<tiny, three_d>("tiny dp2-pp2-tp2", 1, 20);
+  if (argc == 3 && std::string_view(argv[1]) == "--lines") {
+    for (auto const& [name, run] : endless)
+      if (name == argv[2]) run();
+    std::fprintf(stderr, "bench-plans: --lines: there is no plan '%s'; --benchmark_list_tests shows them\n", argv[2]);
+    return 2;
+  }
   return bench::run(argc, argv);
 }

@@ -7,6 +7,7 @@
 #include <heddle/backend/host.hpp>
 #include <string>
 
+#include "peak.hpp"
 #include "rates.hpp"
 
 namespace {
@@ -174,28 +175,10 @@ void optimizer(std::size_t n) {
   });
 }
 
-/// Independent multiply-adds that stay in registers: what the core's units can do.
-void peak() {
-  constexpr std::size_t chains = 12, turns = 10'000, lane = heddle::host::detail::lane_count_v<float>;
-  rate("limit: multiply-adds", 2.0 * chains * turns * lane, unit::flop, [] {
-    return [] {
-      using vector = heddle::host::detail::lanes<float>;
-      vector sum[chains];
-      for (std::size_t i = 0; i < chains; ++i) sum[i] = vector{} + static_cast<float>(i);
-      vector factor = vector{} + 0.999F, more = vector{} + 0.001F;
-      benchmark::DoNotOptimize(factor);
-      benchmark::DoNotOptimize(more);
-      for (std::size_t t = 0; t < turns; ++t)
-        for (std::size_t i = 0; i < chains; ++i) sum[i] = sum[i] * factor + more;
-      for (auto& s : sum) benchmark::DoNotOptimize(s);
-    };
-  });
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  peak();
+  rate("limit: multiply-adds", bench::multiply_adds::flop, unit::flop, [] { return bench::multiply_adds{}; });
   model<768, 128, 512, 65>();      // small: 12 sequences of 64, vocabulary 65
   model<256, 768, 3072, 50257>();  // GPT-2 124M: 4 sequences of 64
   optimizer(800'000);

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a training step's time goes: milliseconds per step and rank, by primitive, with the rate of products and
-// attention. What no primitive accounts for is communication, waiting, and clearing gradients.
+// attention, as it is and of what the same threads reach at once in multiply-adds that stay in registers. Waiting for
+// gathers of parameters and for buckets of gradients are rows of their own. What no row accounts for is packing
+// buckets, and the trainer's own work between the calls.
 //
 //   step [MODEL [THREADS [STEPS]]]     default: tiny, 1 thread per rank, 20 steps after 3 that are not counted
-// MODEL is tiny, under three plans, or gpt2-124m-64 or gpt2-124m-256: four sequences of so many tokens, on one rank,
-// the logits in larger and smaller chunks.
+// MODEL is tiny, under four plans; or gpt2-124m-64 or gpt2-124m-256: four sequences of so many tokens, on one rank,
+// the logits in larger and smaller chunks; or gpt2-124m-dp2: four sequences of 64 tokens, on two ranks, ZeRO 0 and 3.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <heddle/heddle.hpp>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "peak.hpp"
 #include "timed_backend.hpp"
+#include "timed_communicator.hpp"
 
 namespace {
 
@@ -32,7 +38,8 @@ struct four : hd::plan<hd::global_batch<4>> {};
 struct four_chunked : hd::plan<hd::global_batch<4>, hd::logit_chunk<16 * hd::MiB>> {};
 
 struct serial : hd::plan<hd::global_batch<12>> {};
-struct dp2 : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::global_batch<12>> {};
+template <std::size_t Batch, int Stage>
+struct dp2 : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::zero<Stage>, hd::global_batch<Batch>> {};
 struct three_d : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>, hd::global_batch<12>,
                           hd::accumulate<3>> {};
 
@@ -41,7 +48,17 @@ void measure(char const* name, std::size_t team, std::size_t steps) {
   using trainer_type = hd::basic_trainer<Model, Plan, bench::timed_backend>;
   std::vector<bench::spent> ranks(Plan::mesh::size);
   std::vector<double> step_seconds(steps);
-  hd::run<Plan>(hd::threads.per_rank(team), [&](auto& rank) {
+  std::size_t const all = team * Plan::mesh::size;
+  // Of threads that share cores there is no peak to compare with: a stopwatch runs on while another thread has the
+  // core.
+  bool const own_cores = all <= std::thread::hardware_concurrency();
+  double peak = own_cores ? bench::peak_of(all) : 0;
+  // As hd::run does, with a stopwatch around communication.
+  hd::comm::run_threads(Plan::mesh::size, [&](hd::comm::thread_communicator& world) {
+    hd::host::thread_team const helpers(team, own_cores);
+    using timed = bench::timed_communicator<hd::comm::thread_communicator>;
+    timed own(world.split(0, world.rank(), "world"));
+    hd::mesh_communicator<typename Plan::mesh, timed> rank(own);
     trainer_type trainer(rank, {.clip = 1.0});
     std::vector<std::int32_t> tokens(trainer_type::local_tokens), targets(trainer_type::local_tokens);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -58,12 +75,14 @@ void measure(char const* name, std::size_t team, std::size_t steps) {
     }
     ranks[rank.rank()] = bench::mine;
   });
+  if (own_cores) peak = std::max(peak, bench::peak_of(all)) / static_cast<double>(Plan::mesh::size);
+  double const mean = std::accumulate(step_seconds.begin(), step_seconds.end(), 0.0) / static_cast<double>(steps);
   std::sort(step_seconds.begin(), step_seconds.end());
   double const median = step_seconds[steps / 2];
   double const tokens = static_cast<double>(Plan::global_batch_size * Model::context);
-  std::printf("\n%s: %zu ranks × %zu threads, %.2f ms a step (median; fastest %.2f), %.0f tokens/s\n", name,
-              Plan::mesh::size, team, 1e3 * median, 1e3 * step_seconds[0], tokens / median);
-  std::printf("  %-20s %10s %8s %10s\n", "primitive", "ms a rank", "share", "GFLOP/s");
+  std::printf("\n%s: %zu ranks × %zu threads, %.2f ms a step (median; fastest %.2f, mean %.2f), %.0f tokens/s\n", name,
+              Plan::mesh::size, team, 1e3 * median, 1e3 * step_seconds[0], 1e3 * mean, tokens / median);
+  std::printf("  %-20s %10s %8s %10s %10s\n", "primitive", "ms a rank", "share", "GFLOP/s", "of peak");
   double const share_of = static_cast<double>(steps) * static_cast<double>(Plan::mesh::size);
   double accounted = 0;
   for (std::size_t k = 0; k < static_cast<std::size_t>(bench::primitive::count); ++k) {
@@ -75,12 +94,13 @@ void measure(char const* name, std::size_t team, std::size_t steps) {
     if (seconds == 0) continue;
     accounted += seconds / share_of;
     std::printf("  %-20s %10.3f %7.1f%%", bench::primitive_names[k], 1e3 * seconds / share_of,
-                100 * seconds / share_of / median);
+                100 * seconds / share_of / mean);
     if (flop > 0) std::printf(" %10.1f", flop / seconds / 1e9);
+    if (flop > 0 && own_cores) std::printf(" %10.2f", flop / seconds / peak);
     std::printf("\n");
   }
-  std::printf("  %-20s %10.3f %7.1f%%\n", "everything else", 1e3 * (median - accounted),
-              100 * (median - accounted) / median);
+  std::printf("  %-20s %10.3f %7.1f%%\n", "everything else", 1e3 * (mean - accounted), 100 * (mean - accounted) / mean);
+  if (own_cores) std::printf("  peak %.1f GFLOP/s a rank, %zu threads at once\n", peak / 1e9, all);
 }
 
 }  // namespace
@@ -89,19 +109,26 @@ int main(int argc, char** argv) {
   std::string const model = argc > 1 ? argv[1] : "tiny";
   long const threads = argc > 2 ? std::strtol(argv[2], nullptr, 10) : 1;
   long const count = argc > 3 ? std::strtol(argv[3], nullptr, 10) : 20;
-  if (threads < 1 || count < 1 || (model != "tiny" && model != "gpt2-124m-64" && model != "gpt2-124m-256")) {
-    std::fprintf(stderr, "step: takes tiny, gpt2-124m-64 or gpt2-124m-256, then threads and steps of at least 1\n");
+  if (threads < 1 || count < 1 ||
+      (model != "tiny" && model != "gpt2-124m-64" && model != "gpt2-124m-256" && model != "gpt2-124m-dp2")) {
+    std::fprintf(stderr,
+                 "step: takes tiny, gpt2-124m-64, gpt2-124m-256 or gpt2-124m-dp2, then threads and steps of at "
+                 "least 1\n");
     return 2;
   }
   auto const team = static_cast<std::size_t>(threads), steps = static_cast<std::size_t>(count);
   if (model == "tiny") {
     measure<tiny, serial>("tiny, serial", team, steps);
     measure<with_passes, serial>("tiny with biases and dropout, serial", team, steps);
-    measure<tiny, dp2>("tiny, dp2", team, steps);
+    measure<tiny, dp2<12, 0>>("tiny, dp2", team, steps);
+    measure<tiny, dp2<12, 3>>("tiny, dp2, ZeRO 3", team, steps);
     measure<tiny, three_d>("tiny, dp2-pp2-tp2", team, steps);
   } else if (model == "gpt2-124m-64") {
     measure<gpt2_124m<64>, four>("gpt2-124m, 4 x 64", team, steps);
     measure<gpt2_124m<64>, four_chunked>("gpt2-124m, 4 x 64, logits in 4 chunks", team, steps);
+  } else if (model == "gpt2-124m-dp2") {
+    measure<gpt2_124m<64>, dp2<4, 0>>("gpt2-124m, 4 x 64, dp2", team, steps);
+    measure<gpt2_124m<64>, dp2<4, 3>>("gpt2-124m, 4 x 64, dp2, ZeRO 3", team, steps);
   } else {
     measure<gpt2_124m<256>, four>("gpt2-124m, 4 x 256", team, steps);
     measure<gpt2_124m<256>, four_chunked>("gpt2-124m, 4 x 256, logits in 16 chunks", team, steps);

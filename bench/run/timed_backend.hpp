@@ -8,7 +8,7 @@
 
 namespace bench {
 
-/// The primitives of a step, as rows of the table.
+/// The primitives of a step and what its communicator does (timed_communicator.hpp), as rows of the table.
 enum class primitive : std::size_t {
   product,
   attention,
@@ -24,11 +24,18 @@ enum class primitive : std::size_t {
   rotary,
   gradient_norm,
   optimizer,
+  clearing,
+  gathers,
+  buckets,
+  starting,
+  transfers,
   count
 };
 inline constexpr char const* primitive_names[] = {
-    "product",       "attention", "attention backward", "norm",    "norm backward", "activation",    "activation bw",
-    "bias and sums", "embedding", "cross-entropy",      "dropout", "rotary",        "gradient norm", "optimizer"};
+    "product",          "attention",        "attention backward", "norm",           "norm backward",
+    "activation",       "activation bw",    "bias and sums",      "embedding",      "cross-entropy",
+    "dropout",          "rotary",           "gradient norm",      "optimizer",      "clearing gradients",
+    "waiting: gathers", "waiting: buckets", "starting those",     "other transfers"};
 
 /// What one rank (a thread) spent.
 struct spent {
@@ -196,6 +203,11 @@ struct timed_backend : heddle::host_backend {
   static void rotary_backward(P... p) {
     stopwatch const time(primitive::rotary);
     base::rotary_backward<Sizes...>(p...);
+  }
+  template <class T>
+  static void clear(T* x, std::size_t n) {
+    stopwatch const time(primitive::clearing);
+    base::clear(x, n);
   }
   template <class T>
   static double sum_of_squares(T const* x, std::size_t n) {
