@@ -35,8 +35,8 @@ TEST_CASE("the chart has a row per stage and a box per compute action") {
   CHECK(holds(svg, "backward, micro-batch 7, chunk 0: 31 to 33</title>"));
   CHECK(holds(svg, ">33</text>"));
   CHECK(holds(svg, ">time; a forward takes 1</text>"));
-  CHECK(
-      holds(pl::gantt_svg<heddle::gpipe, 2, 1, {.forward = 3, .backward = 5}>("g"), ">time; a forward takes 3</text>"));
+  CHECK(holds(pl::gantt_svg<heddle::gpipe, 2, 1, pl::schedule_costs{.forward = 3, .backward = 5}>("g"),
+              ">time; a forward takes 3</text>"));
   CHECK(holds(svg, "prefers-color-scheme:dark"));
   CHECK(count(svg, "<g>") == count(svg, "</g>"));
   CHECK(count(svg, "<text") == count(svg, "</text>"));

@@ -67,6 +67,9 @@ constexpr std::size_t largest_unit = 12 * 64 * 64 + 13 * 64;  // a layer
 static_assert(keeps_gradients<0>(parameter_count, 0) && keeps_gradients<1>(parameter_count, parameter_count / ranks));
 static_assert(keeps_gradients<2>(largest_unit, parameter_count / ranks));
 static_assert(keeps_gradients<3>(largest_unit, parameter_count / ranks));
+// What has no dimension, a scalar, has nothing to split: it rests whole under any stage.
+constexpr rest_layouts of_a_scalar = zero_rest<3, 1U>::of(heddle::mesh<axis<dp, 4>>::value, dimension_list{}, layout{});
+static_assert(of_a_scalar.parameter == layout{} && of_a_scalar.gradient == layout{} && of_a_scalar.state == layout{});
 
 // ZER-006, 007, 009 (s7.1, 7.2): 2, 2 and 3 psi elements times (n-1)/n, exactly. Modules send nothing on a
 // data axis; the rest of a step are all-reduces of one double, the number of targets, and of two, the gradient norm and

@@ -12,7 +12,8 @@ namespace heddle {
 ///
 /// Each parameter is split along one of its own dimensions, so that rows stay rows and columns columns: the first whose
 /// local extent the ranks divide, else the one that needs the smallest share of padding, which then holds zeros. A rank
-/// may find its whole part to be padding; it takes part in every collective all the same.
+/// may find its whole part to be padding; it takes part in every collective all the same. A parameter without
+/// dimensions has nothing to split, and stays whole.
 ///
 /// **Moves**, per rank and step, of Ψ parameters over n ranks: stages 1 and 2 a reduce-scatter of gradients and an
 /// all-gather of updated parameters, 2Ψ(n−1)/n; stage 3 an all-gather of parameters before forward and before backward,
