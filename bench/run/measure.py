@@ -133,7 +133,10 @@ def products_against_peak(build, rounds, model, threads, steps):
     values = []
     for _ in range(rounds):
         run = subprocess.run([program, model, str(threads), str(steps)], capture_output=True, text=True, check=True)
-        values.append(float(re.search(r"^  product .* (\d+\.\d+)$", run.stdout, re.MULTILINE)[1]))
+        row = re.search(r"^  product +\S+ +\S+% +\S+ +(\d+\.\d+)$", run.stdout, re.MULTILINE)
+        if not row:
+            sys.exit(f"{program} {model} {threads}: says no share of the peak, as where there are fewer cores than {threads}")
+        values.append(float(row[1]))
     yield ratio(f"{model}: products of a step on {threads} threads / their peak", ">= 0.74", values)
 
 

@@ -62,7 +62,7 @@ def cost(source, command, folder):
         for name, defines in programs.items():
             least[name] = tuple(map(min, least[name], optimised(source, command, folder, defines)))
         grows = [larger > LARGER * small for small, larger in zip(*least.values())]
-        if (least["small"][0] <= SECONDS and not grows[0]) or grows[2]:
+        if grows[2] or (least["small"][0] <= SECONDS and not grows[0]) or (least["small"][0] > SECONDS and rounds == 3):
             break
     units = ("s of processor time", "MiB at the most", "MB handed out")
     for name, figures in least.items():
