@@ -14,8 +14,9 @@ namespace choices_test {
 namespace {
 
 struct serial : plan<micro_batch<2>, accumulate<4>, precision<fp64>> {};
-struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, micro_batch<2>, accumulate<2>, precision<fp64>> {
-};
+template <std::size_t Stage>
+struct everything
+    : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, micro_batch<2>, accumulate<2>, precision<fp64>, zero<Stage>> {};
 constexpr gpt2_config config(double dropout) {
   return {.vocabulary = 13, .context = 4, .layers = 2, .heads = 2, .width = 32, .dropout = dropout};
 }
@@ -50,17 +51,16 @@ double deviation(std::vector<double> const& x) {
 }
 std::mutex one_at_a_time;  // doctest's assertions
 
-}  // namespace
-
-TEST_CASE("an evaluation has no dropout, counts each token once under every plan, and disturbs no training") {
-  // The step of a model without dropout, whose weights start alike, says what the evaluation must.
-  loss_sum expected;
-  run<serial>(threads, [&](auto& rank) {
-    trainer<whole, serial> trainer(rank, {.learning_rate = 0});
-    expected = step_on(trainer, 0, data).loss;
-  });
-  run<everything>(threads, [&](auto& rank) {
-    using trainer_type = trainer<dropping, everything>;
+/// What a plan says without training: before the first step, and after three.
+struct said {
+  loss_sum before, after;
+  std::vector<double> logits;  ///< of data rank 0
+};
+template <class Plan>
+said check_evaluations(loss_sum const& expected) {
+  said all;
+  run<Plan>(threads, [&](auto& rank) {
+    using trainer_type = trainer<dropping, Plan>;
     trainer_type looked_at(rank, {.learning_rate = 1e-2}), left_alone(rank, {.learning_rate = 1e-2});
     loss_sum const found = evaluate_on(looked_at, 0);
     std::vector<double> losses[2];
@@ -70,7 +70,10 @@ TEST_CASE("an evaluation has no dropout, counts each token once under every plan
       evaluate_on(looked_at, s + 1);
       looked_at.logits(std::vector<std::int32_t>(trainer_type::local_tokens, 3));
     }
+    loss_sum const after = evaluate_on(looked_at, 7);
+    auto const logits = looked_at.logits(std::vector<std::int32_t>(trainer_type::local_tokens, 5));
     std::lock_guard const lock(one_at_a_time);
+    if (looked_at.data_rank() == 0) all = {found, after, logits};
     CHECK(found.count == expected.count);
     CHECK(std::fabs(found.sum - expected.sum) <= 1e-12 * expected.sum);  // a few hundred sums in another order
     CHECK(losses[0] == losses[1]);
@@ -80,6 +83,25 @@ TEST_CASE("an evaluation has no dropout, counts each token once under every plan
             std::vector<double>(b.value, b.value + b.entry->size));
     }
   });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("an evaluation has no dropout, counts each token once under every plan, and disturbs no training") {
+  // The step of a model without dropout, whose weights start alike, says what the evaluation must.
+  loss_sum expected;
+  run<serial>(threads, [&](auto& rank) {
+    trainer<whole, serial> trainer(rank, {.learning_rate = 0});
+    expected = step_on(trainer, 0, data).loss;
+  });
+  said const plain = check_evaluations<everything<0>>(expected);
+  said const gathered = check_evaluations<everything<3>>(expected);
+  // Trained alike, they say the same, with parameters that are gathered to say it.
+  CHECK(std::fabs(plain.after.sum - plain.before.sum) > 1e-3 * plain.before.sum);
+  CHECK(std::fabs(gathered.after.sum - plain.after.sum) <= 1e-10 * plain.after.sum);
+  REQUIRE(gathered.logits.size() == plain.logits.size());
+  for (std::size_t i = 0; i < plain.logits.size(); ++i) CHECK(std::fabs(gathered.logits[i] - plain.logits[i]) <= 1e-10);
 }
 
 TEST_CASE("a Llama has the dropout of its configuration, in training alone") {

@@ -13,7 +13,7 @@ using namespace heddle::testing;
 namespace determinism_test {
 namespace {
 using model = gpt2<gpt2_config{.vocabulary = 13, .context = 8, .layers = 4, .heads = 4, .width = 16, .dropout = 0.1}>;
-struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<5>> {};
+struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<5>, bucket<1000>> {};
 /// Parameters arrive and gradients leave while others are computed with; buckets are cut through parameters.
 struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>,
                       reduce_gradients<per_step>> {};
@@ -21,6 +21,21 @@ struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, accumula
                               reduce_gradients<per_micro_batch>> {};
 /// Updated parameters return in parts.
 struct returned : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<2>, zero<1>, bucket<700>> {};
+/// Gradients leave after each micro-batch.
+struct scattered : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<2>, zero<2>, bucket<700>> {};
+/// All of them have a bucket that is filled where another has travelled.
+template <class Plan, stage_kind Kind>
+constexpr bool reuses_buckets() {
+  using buckets = gradient_buckets<resolved<model, Plan, host_backend>, Kind>;
+  for (std::size_t k = 0; k < buckets::count; ++k)
+    if (buckets::of[k].buckets() > 3) return true;
+  return false;
+}
+template <class Plan>
+constexpr bool reuse_buckets = reuses_buckets<Plan, stage_kind::first>() && reuses_buckets<Plan, stage_kind::last>();
+static_assert(reuse_buckets<everything> && reuse_buckets<sharded> && reuse_buckets<returned> &&
+              reuse_buckets<scattered>);
+static_assert(reuses_buckets<sharded_at_once, stage_kind::whole>());
 /// Few and small computations between its transfers, so that a delay outlasts them.
 struct pipeline_alone : plan<mesh<axis<pp, 4>>, accumulate<5>> {};
 
@@ -28,15 +43,15 @@ struct pipeline_alone : plan<mesh<axis<pp, 4>>, accumulate<5>> {};
 using bits = std::vector<std::vector<double>>;
 
 template <class Plan, class Rank>
-std::vector<double> work(Rank& rank) {
+std::vector<double> work(Rank& rank, std::size_t steps) {
   using trainer_type = trainer<model, Plan>;
   trainer_type trainer(rank, {.seed = 5, .learning_rate = 1e-2, .clip = 0.5});
   std::vector<double> all;
   std::vector<std::int32_t> tokens(trainer_type::local_tokens);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>((i * i + 3 * i) % 13);
-  for (std::size_t s = 0; s < 3; ++s) {
+  for (std::size_t s = 0; s < steps; ++s) {
     // Forward only: a stage's slots are written again while earlier sends may be on their way.
-    all.push_back(trainer.evaluate(tokens, tokens).sum);
+    if (s < 3) all.push_back(trainer.evaluate(tokens, tokens).sum);
     auto const result = step_on(trainer, s, [](std::size_t step, std::size_t g, std::size_t t) {
       return example{static_cast<std::int32_t>((7 * step + 5 * g + t * t) % 13),
                      static_cast<std::int32_t>((step + 3 * g + 2 * t) % 13)};
@@ -52,38 +67,43 @@ std::vector<double> work(Rank& rank) {
   return all;
 }
 template <class Plan>
-bits plain_run() {
+bits plain_run(std::size_t steps) {
   bits all(Plan::mesh::size);
-  run<Plan>(threads, [&](auto& rank) { all[rank.rank()] = work<Plan>(rank); });
+  run<Plan>(threads, [&](auto& rank) { all[rank.rank()] = work<Plan>(rank, steps); });
   return all;
 }
 template <class Plan>
-bits delayed_run(std::uint64_t seed, std::chrono::microseconds longest) {
+bits delayed_run(std::size_t steps, std::uint64_t seed, std::chrono::microseconds longest) {
   bits all(Plan::mesh::size);
   comm::run_threads(Plan::mesh::size, [&](comm::thread_communicator& world) {
     comm::delaying<comm::thread_communicator> late(world.split(0, world.rank(), "world"),
                                                    {.seed = seed, .longest = longest, .delay_blocking = true});
     mesh_communicator<typename Plan::mesh, comm::delaying<comm::thread_communicator>> rank(late);
-    all[rank.rank()] = work<Plan>(rank);
+    all[rank.rank()] = work<Plan>(rank, steps);
   });
   return all;
+}
+template <class Plan>
+void check_delayed(std::uint64_t seed) {
+  CHECK(delayed_run<Plan>(20, seed, std::chrono::microseconds(300)) == plain_run<Plan>(20));
 }
 }  // namespace
 
 TEST_CASE("two runs of one plan give the same bits on all eight ranks") {
-  auto const first = plain_run<everything>();
+  auto const first = plain_run<everything>(3);
   CHECK(first[0].size() > 100);
-  CHECK(plain_run<everything>() == first);
+  CHECK(plain_run<everything>(3) == first);
 }
 TEST_CASE("late communication changes no bit: no buffer is reused, no result read too early (OV-1, OV-3, LS-2)") {
   watchdog const dog(std::chrono::seconds(100));
-  CHECK(delayed_run<everything>(1, std::chrono::microseconds(300)) == plain_run<everything>());
-  CHECK(delayed_run<sharded>(2, std::chrono::microseconds(300)) == plain_run<sharded>());
-  CHECK(delayed_run<sharded_at_once>(3, std::chrono::microseconds(300)) == plain_run<sharded_at_once>());
-  CHECK(delayed_run<returned>(4, std::chrono::microseconds(300)) == plain_run<returned>());
-  auto const first = plain_run<pipeline_alone>();
+  check_delayed<everything>(1);
+  check_delayed<sharded>(2);
+  check_delayed<sharded_at_once>(3);
+  check_delayed<returned>(4);
+  check_delayed<scattered>(5);
+  auto const first = plain_run<pipeline_alone>(3);
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
-    CHECK(delayed_run<pipeline_alone>(seed, std::chrono::microseconds(4000)) == first);
+    CHECK(delayed_run<pipeline_alone>(3, seed, std::chrono::microseconds(4000)) == first);
 }
 
 }  // namespace determinism_test

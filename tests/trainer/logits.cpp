@@ -14,13 +14,15 @@ using model = gpt2<gpt2_config{.vocabulary = 13, .context = 4, .layers = 3, .hea
 struct one_rank : plan<micro_batch<2>, accumulate<2>, precision<fp64>> {};
 struct pp3_tp2 : plan<mesh<axis<pp, 3>, axis<tp, 2>>, micro_batch<2>, accumulate<2>, precision<fp64>> {};
 struct dp2 : plan<mesh<axis<dp, 2>>, accumulate<2>, precision<fp64>> {};
+template <std::size_t Stage>
+struct dp2_zero : plan<mesh<axis<dp, 2>>, accumulate<2>, precision<fp64>, zero<Stage>> {};
 /// The head's output is not split by batch, tokens are.
 struct vocabulary_over_dp
     : plan<mesh<axis<dp, 2>>, rules<shard<vocab, dp>, shard<batch, dp>>, accumulate<2>, precision<fp64>> {};
 
-/// The logits of each data rank's first micro-batch, after a step.
+/// The logits of each data rank's first micro-batch, after a step, and the loss of an evaluation after that.
 template <class Plan>
-std::vector<std::vector<double>> logits_under() {
+std::vector<std::vector<double>> logits_under(double* evaluated = nullptr) {
   std::vector<std::vector<double>> of_rank(Plan::data_ways);
   std::mutex one_at_a_time;
   run<Plan>(threads, [&](auto& rank) {
@@ -34,10 +36,12 @@ std::vector<std::vector<double>> logits_under() {
       for (std::size_t t = 0; t < 4; ++t)
         tokens[i * 4 + t] = static_cast<std::int32_t>((7 * trainer.global_sequence(i) + t * t) % 13);
     auto const mine = trainer.logits(tokens);
+    loss_sum const loss = trainer.evaluate(tokens, tokens);
     std::lock_guard const lock(one_at_a_time);
     auto& all = of_rank[trainer.data_rank()];
     if (all.empty()) all = mine;
     CHECK(mine == all);
+    if (evaluated != nullptr) *evaluated = loss.mean();
   });
   return of_rank;
 }
@@ -63,6 +67,19 @@ TEST_CASE("logits of a data rank are those of its own first sequences") {
       REQUIRE(parallel[d].size() == 4 * 13);
       check_near(parallel[d], whole[0].data() + d * 4 * 13);
     }
+}
+TEST_CASE("logits and evaluations under zero are those of one rank, with parameters that a step has updated") {
+  double expected = 0;
+  auto const whole = logits_under<one_rank>(&expected);
+  auto const check = [&](auto plan_type) {
+    double found = 0;
+    auto const parts = logits_under<decltype(plan_type)>(&found);
+    CHECK(std::fabs(found - expected) <= 1e-12 * expected);
+    for (std::size_t d = 0; d < 2; ++d) check_near(parts[d], whole[0].data() + d * 4 * 13);
+  };
+  check(dp2_zero<1>{});
+  check(dp2_zero<2>{});
+  check(dp2_zero<3>{});
 }
 TEST_CASE("a model that says another vocabulary than its head has is told so") {
   using words = dim<vocab, 5>;

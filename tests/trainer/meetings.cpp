@@ -17,6 +17,7 @@ struct gathered : plan<two, accumulate<2>, zero<3>, reduce_gradients<per_step>, 
 struct replicated : plan<two, accumulate<2>, bucket<4 * KiB>> {};
 struct returned : plan<two, zero<1>> {};
 struct beside_tensors : plan<mesh<axis<dp, 2>, axis<tp, 2>>, zero<3>> {};
+struct replicated_beside_tensors : plan<mesh<axis<dp, 2>, axis<tp, 2>>, bucket<4 * KiB>> {};
 
 /// What rank 0 calls in a step.
 template <class Plan>
@@ -35,7 +36,8 @@ std::vector<comm::recorded_call> calls_of_step() {
   return calls;
 }
 
-/// Its order: `g` for a unit's parameters over dp, `.` for an op's own transfer over tp.
+/// Its order: `g` for a unit's parameters over dp, `r` for a bucket that leaves over dp, `.` for an op's own transfer
+/// over tp.
 template <class Plan>
 std::string order_of_step() {
   std::string order;
@@ -44,6 +46,8 @@ std::string order_of_step() {
     bool const moves = one.op == comm::operation::all_gather || one.op == comm::operation::reduce_scatter;
     if (over_tp && moves) order += '.';
     if (!over_tp && one.op == comm::operation::all_gather && !one.joins) order += 'g';
+    bool const reduces = one.op == comm::operation::reduce_scatter || one.op == comm::operation::all_reduce;
+    if (!over_tp && reduces && one.asynchronous) order += 'r';
   }
   return order;
 }
@@ -81,9 +85,12 @@ TEST_CASE("a unit's parameters arrive by one call, before forward and before bac
 }
 TEST_CASE("the next unit's parameters are on their way before a unit's ops begin") {
   // Tables, three layers of four transfers each, the last norm and the head. The first unit is waited for; when a
-  // unit's turn comes, the one after it is asked for before the unit's own transfers. Backward is forward's mirror.
-  std::string const there = "gg.gg....g....g....g.";
-  CHECK(order_of_step<beside_tensors>() == there + there);
+  // unit's turn comes, the one after it is asked for before the unit's own transfers. Backward is forward's mirror; its
+  // gradients fill two buckets: of what tp sums too (norms and biases, the last of them in the first layer), and
+  // others.
+  CHECK(order_of_step<beside_tensors>() ==
+        "gg.gg....g....g....g."
+        "gg.gg....g....g....rg.r");
 }
 TEST_CASE("gradients leave in buckets beside backward: reduced, or reduced into parts") {
   gathers const parts = of_step<gathered>(comm::operation::reduce_scatter);
@@ -92,6 +99,27 @@ TEST_CASE("gradients leave in buckets beside backward: reduced, or reduced into 
   gathers const whole = of_step<replicated>(comm::operation::all_reduce);
   CHECK(whole.calls > whole.blocking + 1);
   CHECK(whole.blocking == 2);  // at the end: the loss, and what the step says of itself
+}
+TEST_CASE("a bucket leaves as soon as backward has filled it: of the last layers first") {
+  // Buckets of 512 elements a rank; in the last backward a rank's parts come to none for the head, whose table is
+  // complete with its look-up, 16 for the norm, 1640 for each layer, 64 and 104 for the tables.
+  std::string const pass = "ggggggg";
+  CHECK(order_of_step<gathered>() == pass + pass + pass +
+                                         "gggg"
+                                         "rrrg"  // 1656
+                                         "rrrg"  // 3296
+                                         "rrrg"  // 4936
+                                         "r");   // 5104
+  // Buckets of 1024 elements: 1592 of each layer's, 64 and 112 of the tables. Norms and biases, which tp sums too, fill
+  // one of their own with the first layer's; it is scattered over dp, and gathered at the end.
+  CHECK(order_of_step<replicated_beside_tensors>() ==
+        ".............."
+        "."
+        "....r"
+        "....rr"
+        "....rr"
+        ".r"
+        "g");
 }
 TEST_CASE("what is updated where it rests returns by one call; what is padded, or cut along columns, by its own") {
   using parameters = parameters_of<returned>;

@@ -5,15 +5,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <heddle/backend/host.hpp>
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/linear.hpp>
 #include <heddle/plan/plan.hpp>
 #include <heddle/train/run.hpp>
 #include <heddle/train/trainer.hpp>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Models of a few numbers, whose losses and gradients are known on paper, trained by the real trainer. Their losses
@@ -142,6 +145,12 @@ struct identity : primitive {
   };
 };
 
+/// What a rank does in the midst of a step, once: before the next backward through `identity<midst>` on its thread.
+inline thread_local std::function<void()> in_midst;
+inline void midst() {
+  if (auto const act = std::exchange(in_midst, nullptr)) act();
+}
+
 /// Plain gradient descent: an optimizer without state.
 struct sgd {
   static constexpr std::size_t slots = 0;
@@ -214,6 +223,20 @@ void set_parameter(Trainer& trainer, coordinates const& at, std::string const& n
   }
 }
 
+/// NaN behind each reduced gradient, up to where another may begin: in the midst of a step, which has cleared before
+/// what it clears. The model has an `identity<midst>`.
+template <class Trainer>
+void poison_between_gradients(Trainer& trainer) {
+  in_midst = [&trainer] {
+    using element = typename Trainer::element;
+    for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
+      auto const p = trainer.parameter(n);
+      for (std::size_t i = p.entry->reduced_size; i < slot<element>(p.entry->reduced_size); ++i)
+        p.gradient[i] = std::numeric_limits<element>::quiet_NaN();
+    }
+  };
+}
+
 /// Trains `steps` steps on all ranks. `data(step, global sequence, position)` gives an example, `prepare(trainer, at)`
 /// runs before the first step, `after(trainer, at)` after each.
 template <class Model, class Plan, class Data, class Prepare, class After>
@@ -242,13 +265,15 @@ trained train(typename basic_trainer<Model, Plan, host_backend>::options const& 
       auto& whole = result.parameter[std::string(p.entry->name.view())];
       whole.value.resize(p.entry->dims.size());
       whole.gradient.resize(p.entry->dims.size());
-      for_each_run(map_of_parameter<typename Plan::mesh>(trainer, n, rank.at()),
-                   [&](std::size_t begin, std::size_t count, std::uint64_t global) {
-                     for (std::size_t i = 0; i < count; ++i) {
-                       whole.value[global + i] = static_cast<double>(p.value[begin + i]);
-                       whole.gradient[global + i] = static_cast<double>(p.gradient[begin + i]);
-                     }
-                   });
+      // Parameter and reduced gradient may rest in unlike parts.
+      auto const join = [&](layout const& rest, auto const* from, std::vector<double>& to) {
+        for_each_run(local_index_map(Plan::mesh::value, p.entry->dims, rest, rank.at()),
+                     [&](std::size_t begin, std::size_t count, std::uint64_t global) {
+                       for (std::size_t i = 0; i < count; ++i) to[global + i] = static_cast<double>(from[begin + i]);
+                     });
+      };
+      join(p.entry->rest, p.value, whole.value);
+      join(p.entry->gradient_rest, p.gradient, whole.gradient);
     }
   });
   return result;

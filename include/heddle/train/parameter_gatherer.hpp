@@ -11,7 +11,8 @@
 namespace heddle {
 
 /// Brings parameters from their rest layouts to where modules read them: those of a unit just before it computes, those
-/// of the next unit meanwhile. A unit's stand until the next but one arrives.
+/// of the next unit meanwhile. A unit's are there until the next one's turn or `release`; then their pointers are null,
+/// so that a use outside of its unit stops the program instead of reading what has come to stand there.
 template <class Communicator, class T>
 class parameter_gatherer {
  public:
@@ -37,11 +38,18 @@ class parameter_gatherer {
   void before(direction d, std::size_t use, std::size_t copy) {
     if (needed()) {
       std::size_t const v = gathering_->visit_of(gathering_->unit_of(use), copy);
+      release();
       begin(v);
       finish(v);
       if (d == direction::forward && v + 1 < gathering_->visits()) begin(v + 1);
       if (d == direction::backward && v > 0) begin(v - 1);
     }
+  }
+  /// Nothing that was brought is read any more.
+  void release() {
+    if (standing_ == nobody) return;
+    for_each_use(standing_, [&](std::size_t k, parameter_entry const&, T*) { pointers_[k] = nullptr; });
+    standing_ = nobody;
   }
 
  private:
@@ -78,6 +86,7 @@ class parameter_gatherer {
     for_each_use(
         v, [&](std::size_t k, parameter_entry const&, T* unit) { pointers_[k] = unit + gathering_->value_offset[k]; });
     under_way_[v % 2] = nobody;
+    standing_ = v;
   }
 
   parameter_table const* parameters_;
@@ -86,6 +95,7 @@ class parameter_gatherer {
   std::span<T*> pointers_;
   arena<T> area_;
   std::array<std::size_t, 2> under_way_{nobody, nobody};
+  std::size_t standing_ = nobody;                                     ///< the visit whose values are there
   std::array<redistributions_in_flight<Communicator, T>, 2> moving_;  ///< of even and of odd visits
 };
 

@@ -105,6 +105,8 @@ class parameter_store final : public parameter_service {
 
   /// The next thing that this rank computes is a pass in direction `d`: its first parameters may begin to arrive.
   void expect(direction d) { gatherer_.expect(d); }
+  /// After the last pass of a call: what was brought for it is about to change, or may be.
+  void release() { gatherer_.release(); }
 
   void clear_gradients() {
     auto const clear = [](arena<T>& a) {

@@ -82,6 +82,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
       forward_through(m, m % in_flight_);
       add_loss(m % in_flight_);
     }
+    store_.release();
     finish_sends();
     double totals[2] = {owns_loss() ? loss_ : 0, agreement(0)};
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals), comm::reduction::sum);
@@ -107,6 +108,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
       forward_through(0, 0);
       finish_sends();
     }
+    store_.release();
     if (p_->parameters->stages > 1) pipeline().broadcast(out, p_->parameters->stages - 1);
     double unlike = agreement(0);
     comm_->all_reduce(comm_->all_axes(), std::span<double>(&unlike, 1), comm::reduction::sum);
@@ -287,6 +289,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   }
 
   void update(step_facts<options> const& facts, step_result& result) {
+    store_.release();
     finish_sends();
     double totals[step_scalars] = {store_.squared_norm(), owns_loss() ? loss_ : 0, agreement(facts.learning_rate)};
     comm_->all_reduce(comm_->all_axes(), std::span<double>(totals, step_scalars), comm::reduction::sum);
