@@ -75,7 +75,18 @@ void check_table() {
       {.learning_rate = 0.1, .clip = 20, .optimizer = decaying}, 3, looked_up,
       // GN-3: what lies behind this rank's part is not in the norm.
       [](auto& trainer, coordinates const&) { poison_between_gradients(trainer); },
-      [](auto&, coordinates const&) { CHECK(in_midst == nullptr); });
+      [](auto& trainer, coordinates const& at) {
+        CHECK(in_midst == nullptr);
+        // What pads a part stays zero.
+        auto const p = trainer.parameter(0);
+        std::vector<bool> pads(p.entry->size, true);
+        for_each_run(map_of_parameter<data<Ranks>>(trainer, 0, at),
+                     [&](std::size_t begin, std::size_t count, std::uint64_t) {
+                       std::fill_n(pads.begin() + static_cast<std::ptrdiff_t>(begin), count, false);
+                     });
+        for (std::size_t i = 0; i < p.entry->size; ++i)
+          if (pads[i]) CHECK(p.value[i] == 0);
+      });
   for (std::size_t s = 0; s < 3; ++s) {
     CHECK(parts.step[s].gradient_norm == doctest::Approx(whole.step[s].gradient_norm).epsilon(1e-12));
     CHECK(parts.step[s].loss.mean() == doctest::Approx(whole.step[s].loss.mean()).epsilon(1e-12));
@@ -96,10 +107,11 @@ struct pointers_found {
 };
 thread_local pointers_found found;
 
-/// Declares a parameter and does nothing with it; notes what is there while it computes.
+/// Declares a parameter and a number and does nothing with them; notes what is there while it computes.
 template <class Width>
 struct idle : primitive {
-  using parameters = parameter_list<parameter<"weight", dims<Width>, ones, true>>;
+  using parameters =
+      parameter_list<parameter<"weight", dims<Width>, ones, true>, parameter<"number", dims<>, ones, true>>;
   template <class Input>
   using output = Input;
   template <class Place>
@@ -140,11 +152,18 @@ void check_idle(After after) {
         // The rule: its gradient is zero, so that it decays and nothing else.
         double decayed = 1;
         for (std::uint64_t s = 0; s < trainer.steps(); ++s) decayed *= 0.95;
-        auto const p = trainer.parameter(1);
-        for_each_run(map_of_parameter<data<2>>(trainer, 1, at), [&](std::size_t begin, std::size_t n, std::uint64_t) {
-          for (std::size_t i = begin; i < begin + n; ++i) CHECK(p.value[i] == doctest::Approx(decayed).epsilon(1e-12));
-        });
-        for (std::size_t i = 0; i < p.entry->reduced_size; ++i) CHECK(p.gradient[i] == 0);
+        for (std::size_t k : {1U, 2U}) {
+          auto const p = trainer.parameter(k);
+          for_each_run(map_of_parameter<data<2>>(trainer, k, at), [&](std::size_t begin, std::size_t n, std::uint64_t) {
+            for (std::size_t i = begin; i < begin + n; ++i)
+              CHECK(p.value[i] == doctest::Approx(decayed).epsilon(1e-12));
+          });
+          for (std::size_t i = 0; i < p.entry->reduced_size; ++i) CHECK(p.gradient[i] == 0);
+        }
+        // The number is on both ranks.
+        parameter_entry const& number = *trainer.parameter(2).entry;
+        CHECK((number.size == 1 && number.reduced_size == 1 && number.state_size == 1));
+        CHECK(found.use[1] != nullptr);
       });
   for (std::size_t s = 0; s < 3; ++s)
     CHECK(parts.step[s].gradient_norm == doctest::Approx(whole.step[s].gradient_norm).epsilon(1e-12));
@@ -161,6 +180,9 @@ using big = model_of<3, named<"e", embedding<dim<vocab, 6>, wide, normal(1)>>, n
 template <std::size_t Stage>
 struct in_three_buckets : plan<data<2>, precision<fp64>, zero<Stage>, bucket<MiB + 512 * KiB>> {};
 
+/// What this rank's thread has sent: what the ledger says, after each step.
+thread_local traffic_table sent;
+
 template <std::size_t Stage>
 void check_unlike_buckets() {
   using plan_type = in_three_buckets<Stage>;
@@ -171,7 +193,6 @@ void check_unlike_buckets() {
   static_assert(buckets.length_of(2) == MiB / 8 / ways);
   basic_trainer<big, alone, host_backend>::options const options{.learning_rate = 0.1, .optimizer = decaying};
   auto const whole = train<big, alone>(options, 2, looked_up);
-  thread_local traffic_table sent;
   auto const parts = train<big, plan_type>(
       options, 2, looked_up, [](auto& trainer, coordinates const&) { sent = trainer.sent(); },
       [](auto& trainer, coordinates const& at) {
