@@ -87,11 +87,13 @@ json parameters_json(answer const& a) {
                    {"layers_of_a_rank", e.stacked ? e.copies : 0},
                    {"tied", e.tied},
                    {"decays", e.decays},
+                   {"trained", e.trainable},
                    {"rest", layout_json(a, e.dims, e.rest)},
-                   {"compute", layout_json(a, e.dims, e.compute)},
-                   {"gradient", layout_json(a, e.dims, e.gradient)},
-                   {"gradient_rest", layout_json(a, e.dims, e.gradient_rest)},
-                   {"state_rest", layout_json(a, e.dims, e.state_rest)}});
+                   {"compute", layout_json(a, e.dims, e.compute)}});
+    if (!e.trainable) continue;  // neither gradient nor state
+    out.back()["gradient"] = layout_json(a, e.dims, e.gradient);
+    out.back()["gradient_rest"] = layout_json(a, e.dims, e.gradient_rest);
+    out.back()["state_rest"] = layout_json(a, e.dims, e.state_rest);
   }
   return out;
 }

@@ -178,17 +178,19 @@ std::string parameter_text(answer const& a, answered_parameter const& p) {
       "parameter " + names + ": " + sizes(e.dims) + ", " + grouped_digits(e.dims.size()) + " elements\n  on " +
       a.stages_text(p.stages) +
       (e.stacked ? ", " + std::to_string(e.copies) + (e.copies == 1 ? " layer" : " layers") + " each" : "") +
-      (e.tied ? "; tied" : "") + (p.shared ? ", shared by the pipeline's two ends" : "") + "\n  rest layouts by " +
-      a.plan.rest + "\n\n";
+      (e.tied ? "; tied" : "") + (e.trainable ? "" : "; frozen") +
+      (p.shared ? ", shared by the pipeline's two ends" : "") + "\n  rest layouts by " + a.plan.rest + "\n\n";
   text_table t(3);
   t.add({"of a rank", "layout", "local shape", "bytes"});
   std::size_t const bytes = a.plan.element_bytes;
   add_layout(t, a, "at rest", e.dims, e.rest, bytes);
   add_layout(t, a, "as ops read it", e.dims, e.compute, bytes);
-  add_layout(t, a, "gradient, as backward leaves it", e.dims, e.gradient, bytes);
-  add_layout(t, a, "gradient, reduced", e.dims, e.gradient_rest, bytes);
-  add_layout(t, a, "optimizer state, " + std::to_string(a.plan.optimizer_slots) + " of", e.dims, e.state_rest, bytes,
-             a.plan.optimizer_slots);
+  if (e.trainable) {
+    add_layout(t, a, "gradient, as backward leaves it", e.dims, e.gradient, bytes);
+    add_layout(t, a, "gradient, reduced", e.dims, e.gradient_rest, bytes);
+    add_layout(t, a, "optimizer state, " + std::to_string(a.plan.optimizer_slots) + " of", e.dims, e.state_rest, bytes,
+               a.plan.optimizer_slots);
+  }
   return out + t.text() + "\n" + block(a, a.of_parameter(p));
 }
 

@@ -22,6 +22,7 @@ struct added : primitive {
     static constexpr bool identity_cotangent = true;
     static constexpr bool adds_forward = true;
     static constexpr bool adds_constant = true;
+    static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t independent_rows = rows;
@@ -42,8 +43,8 @@ struct added : primitive {
         Context::backend::template biased_sum<rows, width>(f.parameter[0], y);
     }
     template <class Context>
-    static void backward(Context&, frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
-      Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0]);
+    static void backward(Context&, [[maybe_unused]] frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
+      if constexpr (Place::trains) Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0]);
       if (dx != dy) Context::backend::template copy<Place::input_size>(dy, dx);
     }
   };

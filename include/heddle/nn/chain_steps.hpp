@@ -22,10 +22,6 @@ template <class Placed>
 concept AddsBackward = requires {
   requires Placed::adds_backward;
 };
-template <class Placed>
-concept GivesRows = requires {
-  requires Placed::independent_rows != 0;
-};
 /// What ends in a loss in chunks.
 template <class Placed>
 concept ChunkedLoss = requires {

@@ -62,14 +62,14 @@ struct chunked_loss {
   static constexpr std::size_t own_scratch =
       logits + gradient + scratch_of_loss + slot<element>(target_slots<typename Loss::place, chunks::rows>);
 
-  static constexpr bool needs_input = Source::needs_input;
+  static constexpr bool needs_input = Source::needs_input || Source::rows_read_input;
   static constexpr bool needs_output = false;
   static constexpr bool in_place = false;
   static constexpr bool identity_cotangent = false;
   static constexpr std::size_t sites = Source::sites + Loss::sites;
   static constexpr std::size_t saved = Source::saved;
   static constexpr std::size_t forward_scratch = Source::forward_scratch + own_scratch;
-  static constexpr std::size_t backward_scratch = Source::backward_scratch + own_scratch;
+  static constexpr std::size_t backward_scratch = Source::rows_scratch + own_scratch;
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> const& f, X const* x, element* y) {
@@ -85,7 +85,7 @@ struct chunked_loss {
   static void backward(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                        element* dx) {
     Source::backward_rows(c, f, x, dx, [&](auto get, auto put) {
-      over_chunks(c, f, f.scratch + Source::backward_scratch, const_cast<element*>(y), get,
+      over_chunks(c, f, f.scratch + Source::rows_scratch, const_cast<element*>(y), get,
                   [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first,
                                         auto& context, frame<element> const& of_loss, element* rows) {
                     element const* const no_output = nullptr;

@@ -23,7 +23,8 @@ struct embedding : primitive {
   template <class Place>
   struct kernel : kernel_traits {
     using T = typename Place::element;
-    static constexpr bool keeps_input = true;
+    static constexpr bool keeps_input = Place::trains;
+    static constexpr bool skips_gradients = true;
     static constexpr std::size_t rows = Place::input_size;
     static constexpr std::size_t vocabulary = Place::template extent<typename Vocab::name>;
     static constexpr std::size_t width = Place::template extent<typename Embed::name>;
@@ -33,8 +34,10 @@ struct embedding : primitive {
       Context::backend::template embedding<rows, vocabulary, width>(tokens, f.parameter[0], first(c), y);
     }
     template <class Context>
-    static void backward(Context& c, frame<T> const& f, std::int32_t const* tokens, T const*, T const* dy, T*) {
-      Context::backend::template embedding_backward<rows, vocabulary, width>(tokens, dy, first(c), f.gradient[0]);
+    static void backward([[maybe_unused]] Context& c, [[maybe_unused]] frame<T> const& f,
+                         [[maybe_unused]] std::int32_t const* tokens, T const*, [[maybe_unused]] T const* dy, T*) {
+      if constexpr (Place::trains)
+        Context::backend::template embedding_backward<rows, vocabulary, width>(tokens, dy, first(c), f.gradient[0]);
     }
 
    private:

@@ -9,7 +9,7 @@ namespace heddle {
 template <class T>
 struct frame {
   T const* const* parameter = nullptr;  ///< one pointer per parameter use, in declaration order
-  T* const* gradient = nullptr;         ///< likewise; gradients accumulate
+  T* const* gradient = nullptr;         ///< likewise; gradients accumulate. Null for what is not trained
   T* saved = nullptr;                   ///< what forward leaves for backward
   T* scratch = nullptr;                 ///< free for the duration of the call
   std::size_t site = 0;                 ///< number of the first random site in this module, in declaration order

@@ -41,14 +41,16 @@ struct fused_step {
   static constexpr bool adds_backward = Sum::adds_backward;
   static constexpr std::size_t independent_rows =
       Constant::splits_into_rows && Constant::stays_local &&
-              Sum::independent_rows == Constant::kernel::independent_rows &&
+              Sum::independent_rows == Constant::kernel::independent_rows && Constant::unread_gradients == 0 &&
               Constant::kernel::backward_scratch == 0  // where dx stands in scratch until it is complete
           ? Sum::independent_rows
           : 0;
+  static constexpr bool rows_read_input = independent_rows != 0 && Sum::rows_read_input;
   static constexpr std::size_t sites = Sum::sites + Constant::sites;
   static constexpr std::size_t saved = Sum::saved;
   static constexpr std::size_t forward_scratch = Sum::forward_scratch;
   static constexpr std::size_t backward_scratch = detail::larger(Sum::backward_scratch, Constant::backward_scratch);
+  static constexpr std::size_t rows_scratch = detail::larger(Sum::rows_scratch, Constant::backward_scratch);
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> const& f, X const* x, element* y) {

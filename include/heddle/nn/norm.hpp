@@ -39,14 +39,15 @@ struct layer_norm : primitive {
     using T = typename Place::element;
     static constexpr bool keeps_input = true;
     static constexpr bool adds_backward = true;
+    static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t saved = 2 * rows;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], beta(f.parameter), T(Epsilon.value), y,
-                                                         f.saved, f.saved + rows);
+      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], bias_of(f), T(Epsilon.value), y, f.saved,
+                                                         f.saved + rows);
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
@@ -55,17 +56,13 @@ struct layer_norm : primitive {
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
       Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, base,
-                                                                  dx, f.gradient[0], beta(f.gradient));
+                                                                  dx, Place::trains ? f.gradient[0] : nullptr,
+                                                                  bias_gradient(f));
     }
 
    private:
-    template <class Pointer>
-    static Pointer beta(Pointer const* p) {
-      if constexpr (Biased)
-        return p[1];
-      else
-        return nullptr;
-    }
+    static T const* bias_of(frame<T> const& f) { return Biased ? f.parameter[1] : nullptr; }
+    static T* bias_gradient(frame<T> const& f) { return Biased && Place::trains ? f.gradient[1] : nullptr; }
   };
 };
 
@@ -83,6 +80,7 @@ struct rms_norm : primitive {
     using T = typename Place::element;
     static constexpr bool keeps_input = true;
     static constexpr bool adds_backward = true;
+    static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t saved = rows;
@@ -98,7 +96,7 @@ struct rms_norm : primitive {
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
       Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, base, dx,
-                                                                f.gradient[0]);
+                                                                Place::trains ? f.gradient[0] : nullptr);
     }
   };
 };

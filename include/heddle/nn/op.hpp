@@ -22,6 +22,8 @@ struct op_place {
   using element = typename Plan::element;
   using input_dims = Input;
   using output_dims = typename Module::template output<Input>;
+  /// Whether the op's parameters are trained: within `frozen` (nn/frozen.hpp) nobody reads their gradients.
+  static constexpr bool trains = detail::trains_under<Plan>;
 
   static constexpr mesh_value mesh = Plan::mesh::value;
   static constexpr dimension_list in = Plan::stored(Input::value);
@@ -81,6 +83,29 @@ constexpr std::size_t rows_of_chunk(std::size_t rows, std::size_t row_bytes, std
     if (rows % n == 0) return rows / n;
   return (rows + chunks - 1) / chunks;
 }
+/// Elements of slots for the gradients of one copy of each use.
+template <class T>
+constexpr std::size_t gradient_room(mesh_value const& mesh, parameter_use const* uses, std::size_t count) {
+  std::size_t room = 0;
+  for (std::size_t k = 0; k < count; ++k) room += slot<T>(local_size(mesh, uses[k].dims, uses[k].gradient));
+  return room;
+}
+}  // namespace detail
+
+namespace detail {
+template <class Placed>
+concept GivesRows = requires {
+  requires Placed::independent_rows != 0;
+};
+/// As of `placed`, of what may give no rows.
+template <class Placed>
+inline constexpr bool rows_read_input = false;
+template <GivesRows Placed>
+inline constexpr bool rows_read_input<Placed> = Placed::rows_read_input;
+template <class Placed>
+inline constexpr std::size_t rows_scratch = Placed::backward_scratch;
+template <GivesRows Placed>
+inline constexpr std::size_t rows_scratch<Placed> = Placed::rows_scratch;
 }  // namespace detail
 
 /// A module under a plan: declaration and placement are two things. `Module` says which parameters there are and what
@@ -101,6 +126,8 @@ constexpr std::size_t rows_of_chunk(std::size_t rows, std::size_t row_bytes, std
 ///   independent_rows           rows of the output that backward can have one by one, by forward_rows and
 ///   backward_rows;
 ///                              0 if none
+///   rows_read_input            backward_rows reads the input where backward does not: who asks for rows keeps it
+///   rows_scratch               of backward_rows
 ///   logit_rows                 of what ends in a loss in chunks (nn/chunked_loss.hpp): in training forward gives 0,
 ///   and
 ///                              backward the loss
@@ -168,10 +195,12 @@ struct placed {
   }();
   /// Rows that forward can give one by one in backward, from the input, which is kept; 0 where it cannot. What it moved
   /// it would move for each chunk.
-  static constexpr std::size_t independent_rows =
-      splits_into_rows && kernel::keeps_input && out_path.empty() && out_dual.empty() && stays_local
-          ? kernel::independent_rows
-          : 0;
+  static constexpr std::size_t independent_rows = splits_into_rows &&
+                                                          (kernel::keeps_input || kernel::rows_from_input) &&
+                                                          out_path.empty() && out_dual.empty() && stays_local
+                                                      ? kernel::independent_rows
+                                                      : 0;
+  static constexpr bool rows_read_input = independent_rows != 0 && !kernel::keeps_input;
   /// Targets are handed to a loss by rows, so its rows must be tokens.
   static constexpr std::size_t local_tokens = local_size(mesh, place::token_dims, place::op.operand(place::token_dims));
   /// Of a loss: how many rows of logits at a time are within the plan's `logit_chunk`; 0 where it needs all.
@@ -205,13 +234,23 @@ struct placed {
                          kernel::forward_scratch));
   static constexpr std::size_t gathered_dy = out_dual.empty() ? 0 : slot<element>(out_dual.to_size);
   static constexpr std::size_t pending_dx = !moves_dx || works_in_place(in_dual) ? 0 : slot<element>(in_dual.from_size);
+  /// Of frozen parameters, where the kernel knows of none and adds to their gradients: it may, and nobody reads them.
+  static constexpr std::size_t unread_gradients =
+      place::trains || kernel::skips_gradients ? 0 : detail::gradient_room<element>(mesh, uses.data(), uses.size());
   static constexpr std::size_t backward_scratch =
-      gathered_dy + pending_dx +
+      gathered_dy + pending_dx + unread_gradients +
       slot<element>(
           detail::larger(detail::larger(redistribution_scratch(mesh, in_dual), redistribution_scratch(mesh, out_dual)),
                          // Rows may be computed in backward.
                          independent_rows != 0 ? detail::larger(kernel::forward_scratch, kernel::backward_scratch)
                                                : kernel::backward_scratch));
+  // An input that backward does not read is brought for its rows then, and not in forward.
+  static constexpr std::size_t gathered_for_rows =
+      rows_read_input && !in_path.empty() ? slot<element>(in_path.to_size) : 0;
+  static constexpr std::size_t rows_scratch =
+      gathered_for_rows + detail::larger(backward_scratch, gathered_for_rows == 0
+                                                               ? 0
+                                                               : slot<element>(redistribution_scratch(mesh, in_path)));
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
@@ -253,12 +292,23 @@ struct placed {
   /// y[size, …]; added where `onto`.
   template <class Context, class X, class F>
   static void forward_rows(Context& c, frame<element> f, X const* x, F use) {
+    if constexpr (gathered_for_rows != 0)
+      if (c.training()) {  // nobody computes before backward
+        if (!f.asked) c.before_forward(f.use, 0);
+        return;
+      }
     X const* const x_compute = begin_forward(c, f, x);
     use(rows_of(c, f, x_compute));
   }
   /// `use(get, put)` with put(size, first, dy): these rows of dy to the gradients and to their rows of dx.
   template <class Context, class X, class F>
   static void backward_rows(Context& c, frame<element> f, X const* x, element* dx, F use) {
+    if constexpr (gathered_for_rows != 0) {
+      X* const all = reinterpret_cast<X*>(f.scratch);
+      f.scratch += gathered_for_rows;
+      c.redistribute(in_path, x, all, reinterpret_cast<X*>(f.scratch));
+      x = all;
+    }
     backward_by(c, f, x, nullptr, nullptr, dx, [&](X const* x_here, element const*, element const*, element* to) {
       use(rows_of(c, f, x_here),
           [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows>, std::size_t first, element const* dy) {
@@ -319,7 +369,7 @@ struct placed {
     if constexpr (uses.size() != 0)
       if (!f.asked) c.before_backward(f.use, 0);
     element* const kept = f.saved;
-    element* const work = f.scratch + gathered_dy + pending_dx;
+    element* const work = f.scratch + gathered_dy + pending_dx + unread_gradients;
     element const* dy_compute = dy;
     if constexpr (!out_dual.empty()) {
       c.redistribute(out_dual, dy, f.scratch, work);
@@ -330,6 +380,15 @@ struct placed {
     element const* const y_compute = saved_output_size == 0 ? y : kept + saved_output;
     f.saved = kept + saved_kernel;
     f.scratch = work;
+    [[maybe_unused]] std::array<element*, unread_gradients == 0 ? 0 : uses.size()> unread;
+    if constexpr (unread_gradients != 0) {
+      element* at = work - unread_gradients;
+      for (std::size_t k = 0; k < uses.size(); ++k) {
+        unread[k] = at;
+        at += slot<element>(local_size(mesh, uses[k].dims, uses[k].gradient));
+      }
+      f.gradient = unread.data();
+    }
     kernel_backward(x_compute, y_compute, dy_compute, dx_compute);
     if constexpr (uses.size() != 0)
       if (!f.asked) c.after_backward(f.use, 0);
@@ -353,6 +412,11 @@ struct kernel_traits {
   /// of the input alone, or whose loss is the sum of its rows'. `kernel<Place>` then works for a place with fewer of
   /// them, which has the smaller `input_size` and `output_size`, and for a loss the targets of those rows.
   static constexpr std::size_t independent_rows = 0;
+  /// Where backward reads no input, those rows may still be computed in backward, from an input that is kept for that.
+  static constexpr bool rows_from_input = false;
+  /// Where `Place::trains` is false, backward leaves `frame::gradient` alone, which leads nowhere then; else, of frozen
+  /// parameters, it leads to scratch.
+  static constexpr bool skips_gradients = false;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

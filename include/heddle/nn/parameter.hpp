@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <heddle/layout/op_rules.hpp>
+#include <heddle/nn/frozen_plan.hpp>
 #include <string_view>
 
 namespace heddle {
@@ -48,11 +49,12 @@ struct parameter_use {
   parameter_name name{};
   dimension_list dims{};
   initializer init{};
-  bool decays = false;   ///< takes weight decay (matrices and tables do, biases and gains do not)
-  bool stacked = false;  ///< the leading dimension counts the copies of a repeated block
-  name_id tie = 0;       ///< uses with the same non-zero tie share one parameter
-  layout compute{};      ///< as the op reads it
-  layout gradient{};     ///< as the op's backward leaves the gradient: partial over the axes of dimensions summed away
+  bool decays = false;    ///< takes weight decay (matrices and tables do, biases and gains do not)
+  bool stacked = false;   ///< the leading dimension counts the copies of a repeated block
+  name_id tie = 0;        ///< uses with the same non-zero tie share one parameter
+  layout compute{};       ///< as the op reads it
+  layout gradient{};      ///< as the op's backward leaves the gradient: partial over the axes of dimensions summed away
+  bool trainable = true;  ///< false within `frozen`: there is no gradient
 };
 
 /// Declares a parameter of an op: its name within the module, its dimensions, its start, whether it decays, and (for
@@ -95,7 +97,8 @@ struct parameter_list {
             false,
             Parameter::tie,
             op.operand(d),
-            op.sum(d)};
+            op.sum(d),
+            detail::trains_under<Plan>};
   }
 };
 

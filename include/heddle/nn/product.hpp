@@ -10,7 +10,8 @@ namespace heddle {
 ///
 /// **Layouts.** By the contraction rule: where an axis splits a dimension of `Out` (a column-parallel linear) the
 /// cotangent of x comes out partial over it; where it splits one of `In` (row-parallel) y does; where it splits a
-/// leading dimension (data parallelism) the weight's gradient does. **Saves** x.
+/// leading dimension (data parallelism) the weight's gradient does. **Saves** x; nothing
+/// within `frozen`.
 template <class In, class Out, initializer Init, fixed_string Tie = "">
 struct product : primitive {
   using parameters = parameter_list<parameter<"weight", detail::concatenation_t<Out, In>, Init, true, Tie>>;
@@ -20,7 +21,9 @@ struct product : primitive {
   template <class Place>
   struct kernel : kernel_traits {
     using T = typename Place::element;
-    static constexpr bool keeps_input = true;
+    static constexpr bool keeps_input = Place::trains;
+    static constexpr bool rows_from_input = true;
+    static constexpr bool skips_gradients = true;
     static constexpr bool adds_forward = true;
     static constexpr bool adds_backward = true;
     static constexpr std::size_t k = detail::local_product_v<Place, In>;
@@ -39,13 +42,16 @@ struct product : primitive {
       Context::backend::template product_accumulate<m, n, k, false, true>(x, f.parameter[0], y);
     }
     template <class Context>
-    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
-      Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
+    static void backward(Context&, frame<T> const& f, [[maybe_unused]] T const* x, T const*, T const* dy, T* dx) {
+      if constexpr (Place::trains)
+        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
       Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx);
     }
     template <class Context>
-    static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
-      Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
+    static void backward_onto(Context&, frame<T> const& f, [[maybe_unused]] T const* x, T const*, T const* dy,
+                              T const* base, T* dx) {
+      if constexpr (Place::trains)
+        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
       Context::backend::template copy<m * k>(base, dx);
       Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx);
     }

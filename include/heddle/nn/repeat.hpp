@@ -132,7 +132,8 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
       for (std::size_t k = 0; k < use_count; ++k) {
         // What was brought for this layer alone stands where the pointer leads.
         parameter_[k] = f.parameter[k] + (f.asked ? layer : c.parameter_slot(f.use + k, layer)) * stride[k];
-        gradient_[k] = f.gradient[k] + (f.asked ? layer : c.gradient_slot(f.use + k, layer)) * stride[k];
+        if (block::uses[k].trainable)
+          gradient_[k] = f.gradient[k] + (f.asked ? layer : c.gradient_slot(f.use + k, layer)) * stride[k];
       }
       frame_.asked = true;
       frame_.parameter = parameter_.data();

@@ -206,10 +206,13 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr bool identity_cotangent = count == 1 && first::identity_cotangent;
   static constexpr bool adds_forward = detail::AddsForward<last>;
   static constexpr bool adds_backward = detail::AddsBackward<first>;
-  /// Not where the last step's input stands in the output, or its cotangent in the output's: there is none.
+  /// Not where the last step's input stands in the output, or its cotangent in the output's: there is none. Nor where
+  /// it is a value between two steps that no backward reads.
   static constexpr std::size_t independent_rows = [] {
     if constexpr (detail::GivesRows<last>)
-      return count == 1 || (!last::in_place && !last::identity_cotangent) ? last::independent_rows : std::size_t{0};
+      return count == 1 || (!last::in_place && !last::identity_cotangent && !last::rows_read_input)
+                 ? last::independent_rows
+                 : std::size_t{0};
     else
       return std::size_t{0};
   }();
@@ -228,6 +231,8 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr std::size_t saved = share.saved[count];
   static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;
   static constexpr std::size_t backward_scratch = cotangents.scratch + share.backward_scratch;
+  static constexpr bool rows_read_input = count == 1 && detail::rows_read_input<last>;
+  static constexpr std::size_t rows_scratch = count == 1 ? detail::rows_scratch<last> : backward_scratch;
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {

@@ -296,7 +296,7 @@ class explained_stage {
     p.row.what = "the updated parameter";
     add_path(p.row, p.dims, state, rest, p.entry.from_state, times, bytes,
              between("the update, as the optimizer's state,", state, "the parameter", rest));
-    if (!stage_.shared[n]) return;
+    if (!stage_.shared[n] || !p.entry.trainable) return;
     p.row.phase = step_phase::gradients;
     p.row.what = "the gradient, of the pipeline's two ends";
     p.row.axis = plan_.pipeline_axis;

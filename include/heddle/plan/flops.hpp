@@ -6,6 +6,7 @@
 #include <heddle/layout/names.hpp>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/nn/attention.hpp>
+#include <heddle/nn/frozen.hpp>
 #include <heddle/nn/named.hpp>
 #include <heddle/nn/repeat.hpp>
 #include <heddle/nn/residual.hpp>
@@ -20,10 +21,12 @@ namespace heddle {
 struct flop_count {
   std::uint64_t products = 0;   ///< of activations with parameters: 2mnk
   std::uint64_t attention = 0;  ///< of queries with keys and of scores with values, over the full square of positions
+  std::uint64_t frozen = 0;     ///< those of the products whose parameters are not trained
   [[nodiscard]] constexpr std::uint64_t total() const { return products + attention; }
   constexpr void add(flop_count const& other, std::uint64_t times = 1) {
     products += other.products * times;
     attention += other.attention * times;
+    frozen += other.frozen * times;
   }
   friend constexpr bool operator==(flop_count const&, flop_count const&) = default;
 };
@@ -44,10 +47,10 @@ enum class recomputed : unsigned char {
 };
 
 /// Operations of forward and backward together. A product's backward is two products of its size, one for each operand;
-/// so is each of attention's. With `recomputed::nothing` these are *model* FLOPs, else *hardware* FLOPs (arXiv
-/// 2205.05198 §6.3, arXiv 2204.02311 appendix B).
+/// so is each of attention's; where the parameters are frozen there is one, for the input. With `recomputed::nothing`
+/// these are *model* FLOPs, else *hardware* FLOPs (arXiv 2205.05198 §6.3, arXiv 2204.02311 appendix B).
 [[nodiscard]] constexpr std::uint64_t training_flops(forward_flops const& f, recomputed again = recomputed::nothing) {
-  std::uint64_t const model = 3 * f.total();
+  std::uint64_t const model = 3 * f.total() - f.layers.frozen - f.ends.frozen;
   if (again == recomputed::attention) return model + f.layers.attention + f.ends.attention;
   return again == recomputed::layers ? model + f.layers.total() : model;
 }
@@ -63,6 +66,13 @@ concept ProductKernel = requires {
   { Kernel::m* Kernel::n* Kernel::k } -> std::convertible_to<std::uint64_t>;
 };
 
+/// Of a kernel that computes no gradients of frozen parameters.
+template <class Place, class Kernel>
+constexpr flop_count of_frozen(flop_count f) {
+  if (!Place::trains && Kernel::skips_gradients) f.frozen = f.products;
+  return f;
+}
+
 template <class Module, class Kernel>
 struct op_flops {
   static constexpr flop_count value = [] {
@@ -77,7 +87,7 @@ struct op_flops {
 template <class Sequence, class Heads, std::size_t Group, class HeadDim, class Kernel>
 struct op_flops<causal_attention<Sequence, Heads, Group, HeadDim>, Kernel> {
   static constexpr std::uint64_t square = std::uint64_t{Kernel::sequence_length} * Kernel::sequence_length;
-  static constexpr flop_count value = {0, 4 * Kernel::batch_size* Kernel::kv_heads* Group* square* Kernel::width};
+  static constexpr flop_count value = {0, 4 * Kernel::batch_size* Kernel::kv_heads* Group* square* Kernel::width, 0};
 };
 
 /// `value`, and the dimensions of the `output`, of a module for an input. Instantiates nothing of `placed`.
@@ -89,10 +99,13 @@ struct flop_walk {
       "specialise heddle::detail::flop_walk for a composition of your own");
   using place = op_place<Module, Plan, Input>;
   using output = typename place::output_dims;
-  static constexpr forward_flops value = {{}, op_flops<Module, typename Module::template kernel<place>>::value};
+  using kernel = typename Module::template kernel<place>;
+  static constexpr forward_flops value = {{}, of_frozen<place, kernel>(op_flops<Module, kernel>::value)};
 };
 template <NamedModule Module, class Plan, class Input>
 struct flop_walk<Module, Plan, Input> : flop_walk<typename Module::named_module, Plan, Input> {};
+template <class Module, class Plan, class Input>
+struct flop_walk<frozen<Module>, Plan, Input> : flop_walk<Module, freeze_t<Plan>, Input> {};
 template <class Branch, class Plan, class Input>
 struct flop_walk<residual<Branch>, Plan, Input> : flop_walk<Branch, Plan, Input> {};
 template <class Layers, class Block, class Plan, class Input>

@@ -20,6 +20,8 @@ struct basic_ledger {
   static constexpr std::size_t stages = stage_partition<R>::stages;
   /// Parameters of the model, each once.
   static constexpr std::size_t parameters = count_parameters<R>();
+  /// Those that are trained: all but those within `frozen`.
+  static constexpr std::size_t trained_parameters = count_all_parameters<R>().trained;
   /// Memory of every rank of a pipeline stage.
   static constexpr memory_table memory(std::size_t stage) { return memory_of_stage<R>(stage); }
   /// The same, line by line: each optimizer slot, each kind of activation with its lifetime, and element types.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/nn/frozen.hpp>
 #include <heddle/nn/residual.hpp>
 #include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/stages.hpp>
@@ -118,6 +119,8 @@ struct module_fault {
 template <NamedModule M, class R, class Input>
 struct module_fault<M, R, Input> : module_fault<typename M::named_module, R, Input> {};
 template <class M, class R, class Input>
+struct module_fault<frozen<M>, R, Input> : module_fault<M, freeze_t<R>, Input> {};
+template <class M, class R, class Input>
 struct module_fault<residual<M>, R, Input> : module_fault<M, R, Input> {};
 template <class L, class B, class R, class Input>
 struct module_fault<repeat<L, B>, R, Input> {
@@ -160,6 +163,8 @@ struct first_module {
 };
 template <NamedModule M>
 struct first_module<M> : first_module<typename M::named_module> {};
+template <class M>
+struct first_module<frozen<M>> : first_module<M> {};
 template <class M, class... Ms>
 struct first_module<sequential<M, Ms...>> : first_module<M> {};
 

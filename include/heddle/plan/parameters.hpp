@@ -22,6 +22,7 @@ struct parameter_entry {
   bool decays = false;
   bool stacked = false;
   bool tied = false;
+  bool trainable = true;   ///< false within `frozen`: the parameter rests and is gathered, and there is nothing else
   layout rest{};           ///< of the parameter between its uses
   layout compute{};        ///< as the ops read it
   layout gradient{};       ///< as backward accumulates it
@@ -89,6 +90,22 @@ struct tied_alike {
                 "them alike, and let the rules place both uses alike");
   static constexpr bool value = true;
 };
+template <fixed_string Frozen, fixed_string Trained, bool Agree>
+struct tied_trained_alike {
+  static_assert(Agree,
+                "model: a tied parameter is one parameter, and must be frozen in all its uses or in none; 'Frozen' and "
+                "'Trained' are uses of one: put both in frozen<...>, or neither, or give them different ties");
+  static constexpr bool value = true;
+};
+/// The names of two uses of one parameter, of which one is frozen; empty where there are none.
+struct contradiction {
+  parameter_name frozen{}, trained{};
+  constexpr void find(parameter_entry const& e, parameter_name const& other, bool other_is_trained) {
+    if (e.trainable == other_is_trained || frozen.length != 0) return;
+    frozen = e.trainable ? other : e.name;
+    trained = e.trainable ? e.name : other;
+  }
+};
 
 }  // namespace detail
 
@@ -115,6 +132,7 @@ struct stage_parameters {
     if constexpr (R::plan::reduction == gradient_reduction::per_micro_batch) return true;
     if constexpr (R::plan::micro_batches == 1 && detail::partitions_gradients<typename R::plan::rest_policy>)
       for (parameter_use const& u : stage::uses) {
+        if (!u.trainable) continue;
         dimension_list const dims = copy_dims(u.dims, u.stacked);
         layout const rest = R::plan::rest_policy::of(R::mesh::value, dims, restrict_to(u.compute, dims)).gradient;
         if (local_size(R::mesh::value, dims, rest) < local_size(R::mesh::value, dims, restrict_to(u.gradient, dims)))
@@ -135,6 +153,7 @@ struct stage_parameters {
   /// bound the work of each; and a local one, of which nothing reaches the program.
   template <std::size_t Use>
   static constexpr parameter_entry entry_of_use() {
+    constexpr redistribution nothing{.exists = true};
     constexpr mesh_value mesh = R::mesh::value;
     constexpr parameter_use use = stage::uses[Use];
     constexpr dimension_list dims = copy_dims(use.dims, use.stacked);
@@ -142,10 +161,14 @@ struct stage_parameters {
     constexpr layout gradient = restrict_to(use.gradient, dims);
     constexpr rest_layouts rest = R::plan::rest_policy::of(mesh, dims, compute);
     constexpr redistribution gather = find_redistribution(mesh, dims, rest.parameter, compute);
-    constexpr redistribution reduction = find_redistribution(mesh, dims, gradient, rest.gradient);
-    constexpr redistribution to_state = find_redistribution(mesh, dims, rest.parameter, rest.state);
-    constexpr redistribution gradient_to_state = find_redistribution(mesh, dims, rest.gradient, rest.state);
-    constexpr redistribution from_state = find_redistribution(mesh, dims, rest.state, rest.parameter);
+    // What is frozen has neither gradient nor state: of those, nothing takes room and nothing moves.
+    constexpr bool trains = use.trainable;
+    constexpr redistribution reduction = trains ? find_redistribution(mesh, dims, gradient, rest.gradient) : nothing;
+    constexpr redistribution to_state = trains ? find_redistribution(mesh, dims, rest.parameter, rest.state) : nothing;
+    constexpr redistribution gradient_to_state =
+        trains ? find_redistribution(mesh, dims, rest.gradient, rest.state) : nothing;
+    constexpr redistribution from_state =
+        trains ? find_redistribution(mesh, dims, rest.state, rest.parameter) : nothing;
     parameter_entry e{};
     e.name = use.name;
     e.id = identity(use);
@@ -154,6 +177,7 @@ struct stage_parameters {
     e.decays = use.decays;
     e.stacked = use.stacked;
     e.tied = use.tie != 0;
+    e.trainable = trains;
     e.rest = with_layers(use, rest.parameter);
     e.compute = use.compute;
     e.gradient = use.gradient;
@@ -166,7 +190,7 @@ struct stage_parameters {
     e.from_state = from_state;
     e.copies = use.stacked ? local_extents(mesh, use.dims, use.compute)[0] : 1;
     e.last_use = Use;
-    e.reduces_in_place = !reduces_at_once && rest.gradient == cotangent(gradient);
+    e.reduces_in_place = !trains || (!reduces_at_once && rest.gradient == cotangent(gradient));
     e.size = e.copies * gather.from_size;
     e.reduced_size = e.copies * reduction.to_size;
     e.state_size = e.copies * to_state.to_size;
@@ -185,6 +209,7 @@ struct stage_parameters {
     bool paths_exist = true;
     std::size_t repeated = use_count;  ///< the first use whose name is taken
     std::size_t unlike = use_count;    ///< the first that disagrees with the parameter it is tied to
+    detail::contradiction frozen{};
   };
   static constexpr table build() {
     table t{all_entries(std::make_index_sequence<use_count>{})};
@@ -197,6 +222,7 @@ struct stage_parameters {
         bool const alike = detail::can_share(t.entry[n], u);
         if (u.tie == 0 && t.repeated == use_count) t.repeated = k;
         if (u.tie != 0 && !alike && t.unlike == use_count) t.unlike = k;
+        if (u.tie != 0) t.frozen.find(t.entry[n], u.name, u.trainable);
         continue;
       }
       if (t.count != k) t.entry[t.count] = t.entry[k];
@@ -228,8 +254,9 @@ struct stage_parameters {
     for (parameter_unit const& u : stage::units) {
       std::size_t size = 0;
       for (std::size_t k = u.first_use; k < u.first_use + u.uses; ++k)
-        g.offset[k] = take(size, local_size(R::mesh::value, copy_dims(stage::uses[k].dims, stage::uses[k].stacked),
-                                            stage::uses[k].gradient));
+        if (stage::uses[k].trainable)
+          g.offset[k] = take(size, local_size(R::mesh::value, copy_dims(stage::uses[k].dims, stage::uses[k].stacked),
+                                              stage::uses[k].gradient));
       g.most = detail::larger(g.most, size);
     }
     return g;
@@ -247,6 +274,10 @@ struct stage_parameters {
   static_assert(
       detail::declared_once<detail::as_fixed_string<repeated.length>(repeated), built.repeated == use_count>::value);
   static_assert(detail::tied_alike<detail::as_fixed_string<unlike.length>(unlike), built.unlike == use_count>::value);
+  static constexpr parameter_name frozen_use = built.frozen.frozen, trained_use = built.frozen.trained;
+  static_assert(detail::tied_trained_alike<detail::as_fixed_string<frozen_use.length>(frozen_use),
+                                           detail::as_fixed_string<trained_use.length>(trained_use),
+                                           frozen_use.length == 0>::value);
 
  public:
   static constexpr std::size_t count = built.count;

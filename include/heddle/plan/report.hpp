@@ -122,7 +122,9 @@ struct plan_report {
                            ? std::string("none")
                            : counted(stages, "stage") + ", " + std::string(schedule_name<typename plan::schedule>()) +
                                  ", bubble " + describe(bubble) + " of total time"});
-    t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64")});
+    constexpr std::size_t still = ledger::parameters - ledger::trained_parameters;
+    t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64") +
+                             (still == 0 ? "" : ", of which " + grouped_digits(still) + " are frozen")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     if (std::string const split = states(); !split.empty()) t.add({"zero", split});
     if (std::string const when = reductions(); !when.empty()) t.add({"gradients", when});
@@ -229,11 +231,13 @@ struct plan_report {
         if (!fresh) continue;
         seen.push_back(e.id);
         std::string reduced = describe(mesh, e.reduction);
-        std::string pending;
+        std::string pending = e.trainable ? "" : "frozen";
         for (std::size_t a = 0; a != mesh.axes; ++a)
-          if (e.gradient.is_partial(a)) pending += (pending.empty() ? "" : ", ") + std::string(mesh.axis[a].text);
-        if (is_shared(n)) pending += (pending.empty() ? "" : ", ") + std::string("both stages");
-        if (is_shared(n)) reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce both stages");
+          if (e.trainable && e.gradient.is_partial(a))
+            pending += (pending.empty() ? "" : ", ") + std::string(mesh.axis[a].text);
+        if (e.trainable && is_shared(n)) pending += (pending.empty() ? "" : ", ") + std::string("both stages");
+        if (e.trainable && is_shared(n))
+          reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce both stages");
         t.add({std::string(e.name.view()),
                in_use_and_at_rest(e, [&](layout const& l) { return describe(mesh, e.dims, l); }),
                in_use_and_at_rest(e, [&](layout const& l) { return describe_extents(mesh, e.dims, l); }),
@@ -316,7 +320,7 @@ struct plan_report {
   static std::string in_use_and_at_rest(parameter_entry const& e, Text const& text) {
     std::string out = text(e.compute);
     if (!(e.rest == e.compute)) out += ", at rest " + text(e.rest);
-    if (!(e.state_rest == e.rest)) out += ", state " + text(e.state_rest);
+    if (e.trainable && !(e.state_rest == e.rest)) out += ", state " + text(e.state_rest);
     return out;
   }
   static std::string counted(std::size_t n, std::string const& what, char const* plural = "s") {

@@ -16,6 +16,7 @@ struct shared_parameters {
   /// Names of the first parameter that both ends declare without a tie, and of the first whose two ends disagree.
   struct faults {
     parameter_name repeated{}, unlike{};
+    detail::contradiction frozen{};
   };
   static constexpr faults between_ends = [] {
     faults f{};
@@ -30,6 +31,7 @@ struct shared_parameters {
         if (!tied && f.repeated.length == 0) f.repeated = last::entry[k].name;
         if (tied && !detail::can_share(first::entry[n], last::entry[k]) && f.unlike.length == 0)
           f.unlike = last::entry[k].name;
+        if (tied) f.frozen.find(first::entry[n], last::entry[k].name, last::entry[k].trainable);
       }
     }
     return f;
@@ -37,6 +39,10 @@ struct shared_parameters {
   static constexpr parameter_name repeated = between_ends.repeated, unlike = between_ends.unlike;
   static_assert(detail::declared_once<detail::as_fixed_string<repeated.length>(repeated), repeated.length == 0>::value);
   static_assert(detail::tied_alike<detail::as_fixed_string<unlike.length>(unlike), unlike.length == 0>::value);
+  static constexpr parameter_name frozen_use = between_ends.frozen.frozen, trained_use = between_ends.frozen.trained;
+  static_assert(detail::tied_trained_alike<detail::as_fixed_string<frozen_use.length>(frozen_use),
+                                           detail::as_fixed_string<trained_use.length>(trained_use),
+                                           frozen_use.length == 0>::value);
 
  public:
   /// Whether entry n of stage `Kind` has a copy on the other end of the pipeline.
@@ -59,14 +65,21 @@ struct shared_parameters {
   }();
 };
 
-/// Parameters of a model in all, each counted once, padding excluded: what papers call its size.
+/// Parameters of a model, each counted once, padding excluded.
+struct parameter_counts {
+  std::size_t all = 0;      ///< what papers call its size
+  std::size_t trained = 0;  ///< all but those within `frozen`
+};
 template <class R>
-constexpr std::size_t count_parameters() {
+constexpr parameter_counts count_all_parameters() {
   using partition = stage_partition<R>;
-  std::size_t total = 0;
+  parameter_counts total{};
   auto const add = [&](auto const& entries, std::size_t count, auto const& skip) {
     for (std::size_t n = 0; n < count; ++n)
-      if (!skip(n)) total += entries[n].dims.size();
+      if (!skip(n)) {
+        total.all += entries[n].dims.size();
+        total.trained += entries[n].trainable ? entries[n].dims.size() : 0;
+      }
   };
   if constexpr (partition::stages == 1) {
     using p = stage_parameters<R, stage_kind::whole>;
@@ -81,6 +94,10 @@ constexpr std::size_t count_parameters() {
     });
   }
   return total;
+}
+template <class R>
+constexpr std::size_t count_parameters() {
+  return count_all_parameters<R>().all;
 }
 
 }  // namespace heddle

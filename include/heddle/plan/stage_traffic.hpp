@@ -59,7 +59,7 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
       auto const& e = parameters::entry[n];
       for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
         detail::add_copies<T>(t, at, mesh, *path, e.copies);
-      if (shared_parameters<R>::template is_shared<kind>(n))
+      if (e.trainable && shared_parameters<R>::template is_shared<kind>(n))
         t.add(partition::axis, comm::operation::all_reduce, 1,
               comm::all_reduce_sent(e.reduced_size, 2, memory::is_first ? 0 : 1) * sizeof(T));
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/nn/frozen.hpp>
 #include <heddle/nn/named.hpp>
 #include <heddle/nn/repeat.hpp>
 #include <heddle/nn/residual.hpp>
@@ -28,12 +29,16 @@ template <class L, class B>
 inline constexpr bool is_repeat<repeat<L, B>> = true;
 template <NamedModule M>
 inline constexpr bool is_repeat<M> = is_repeat<typename M::named_module>;
+template <class M>
+inline constexpr bool is_repeat<frozen<M>> = is_repeat<M>;
 
 /// How many repeated blocks of a module, at any depth, the rules split.
 template <class Module, class R>
 inline constexpr std::size_t split_repeats = 0;
 template <NamedModule M, class R>
 inline constexpr std::size_t split_repeats<M, R> = split_repeats<typename M::named_module, R>;
+template <class M, class R>
+inline constexpr std::size_t split_repeats<frozen<M>, R> = split_repeats<M, R>;
 template <class M, class R>
 inline constexpr std::size_t split_repeats<residual<M>, R> = split_repeats<M, R>;
 template <class... Ms, class R>
@@ -52,6 +57,8 @@ struct repeat_dim<repeat<L, B>> {
 };
 template <NamedModule M>
 struct repeat_dim<M> : repeat_dim<typename M::named_module> {};
+template <class M>
+struct repeat_dim<frozen<M>> : repeat_dim<M> {};
 
 template <class Tuple, std::size_t From, class Indices>
 struct sequential_slice;

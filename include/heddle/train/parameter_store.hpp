@@ -52,7 +52,8 @@ class parameter_store final : public parameter_service {
       parameter_entry const& e = entry_of_use(k);
       // What is gathered has no address until its unit is needed.
       value_pointer_[k] = e.gather.empty() ? value_.data() + e.offset : nullptr;
-      gradient_pointer_[k] = gradient_.data() + (at_once_ ? parameters.window_offset[k] : e.gradient_offset);
+      if (e.trainable)
+        gradient_pointer_[k] = gradient_.data() + (at_once_ ? parameters.window_offset[k] : e.gradient_offset);
     }
     initialise(seed);
   }
@@ -65,8 +66,8 @@ class parameter_store final : public parameter_service {
   [[nodiscard]] std::optional<Communicator> const& ends() const { return ends_; }
 
   [[nodiscard]] parameter_view<T> view(std::size_t n) const {
-    return {&parameters_->entry[n], value_.data() + parameters_->entry[n].offset, reduced(n),
-            !parameters_->is_second_copy(n)};
+    parameter_entry const& e = parameters_->entry[n];
+    return {&e, value_.data() + e.offset, e.trainable ? reduced(n) : nullptr, !parameters_->is_second_copy(n)};
   }
   [[nodiscard]] std::array<T*, slots> state(std::size_t n) const {
     std::array<T*, slots> s{};
@@ -86,14 +87,14 @@ class parameter_store final : public parameter_service {
     gatherer_.before(direction::backward, use, copy);
     if (at_once_)
       for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
-        std::memset(gradient_pointer_[k], 0, e.reduction.from_size * sizeof(T));
+        if (e.trainable) std::memset(gradient_pointer_[k], 0, e.reduction.from_size * sizeof(T));
       });
   }
   void after_backward(std::size_t use, std::size_t copy) override {
     if (!reduces_now_) return;
     for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
       // An accumulated gradient is complete when the last of its uses has added to it.
-      if (at_once_ || e.last_use == k)
+      if (e.trainable && (at_once_ || e.last_use == k))
         reducer_.add(parameters_->of_use[k], copy,
                      gradient_pointer_[k] + (at_once_ ? 0 : copy * e.reduction.from_size));
     });
@@ -123,24 +124,26 @@ class parameter_store final : public parameter_service {
   void finish_reduction() {
     reducer_.finish();
     for (std::size_t const n : parameters_->shared)
-      ends_->all_reduce(std::span<T>(reduced(n), parameters_->entry[n].reduced_size), comm::reduction::sum);
+      if (parameters_->entry[n].trainable)
+        ends_->all_reduce(std::span<T>(reduced(n), parameters_->entry[n].reduced_size), comm::reduction::sum);
   }
 
   /// This rank's share of the squared global norm: each element is counted on one rank.
   [[nodiscard]] double squared_norm() const {
     double sum = 0;
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n)
-      if (owns(n))
+      if (parameters_->entry[n].trainable && owns(n))
         sum += Backend::sum_of_squares(static_cast<T const*>(reduced(n)), parameters_->entry[n].reduced_size);
     return sum;
   }
 
-  /// One optimizer step of every parameter, in the layout of its state: where it rests, if this rank's part stands
-  /// there in one piece. Those parts are gathered in one call at the end. `facts.decays` is filled in here. `scratch`
-  /// has room for `stage_parameters::scratch` elements.
+  /// One optimizer step of every parameter that is trained, in the layout of its state: where it rests, if this rank's
+  /// part stands there in one piece. Those parts are gathered in one call at the end. `facts.decays` is filled in here.
+  /// `scratch` has room for `stage_parameters::scratch` elements.
   void update(typename Optimizer::options const& options, update_facts facts, T* scratch) {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n) {
       auto const& e = parameters_->entry[n];
+      if (!e.trainable) continue;
       facts.decays = e.decays;
       T* const rest = value_.data() + e.offset;
       if (e.to_state.empty() && e.gradient_to_state.empty() && e.from_state.empty()) {

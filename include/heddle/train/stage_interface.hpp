@@ -38,8 +38,8 @@ template <class T>
 struct parameter_view {
   parameter_entry const* entry = nullptr;
   T* value = nullptr;
-  T* gradient = nullptr;
-  bool owned = true;  ///< false for the second copy of a parameter shared by two stages
+  T* gradient = nullptr;  ///< null where the parameter is frozen
+  bool owned = true;      ///< false for the second copy of a parameter shared by two stages
 };
 
 /// A rank's part of a training run, whatever the kind of its communicator.

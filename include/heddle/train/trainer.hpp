@@ -90,6 +90,10 @@ class basic_trainer {
     return step(tokens, targets, options_.learning_rate);
   }
   step_result step(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets, double learning_rate) {
+    static_assert(
+        count_all_parameters<R>().trained != 0,
+        "trainer<Model, Plan>::step: 'Model' must have a parameter that is trained; take frozen<...> off what "
+        "is to be trained, or call evaluate and logits alone");
     detail::check_learning_rate(learning_rate);
     check(tokens, targets);
     step_result const result = stage_->step(tokens.data(), targets.data(),

@@ -12,7 +12,8 @@ namespace detail {
 
 /// body(first row, last row, sums, more sums) for blocks of rows whose number depends on `rows` alone, dealt to the
 /// threads of the rank. A block adds to sums[width] of its own, zero before, which are then added to `total` (and
-/// `more`, unless it is null) block by block. A single block adds to the totals themselves.
+/// `more`, unless it is null) block by block. A single block adds to the totals themselves. Without a `total` nothing
+/// is summed.
 template <class T, class Body>
 inline void sum_over_row_blocks(std::size_t rows, std::size_t width, T* total, T* more, Body const& body) {
   constexpr std::size_t least = 32, most = 32;
@@ -21,7 +22,15 @@ inline void sum_over_row_blocks(std::size_t rows, std::size_t width, T* total, T
     body(std::size_t{0}, rows, total, more);
     return;
   }
-  std::size_t const blocks = (rows + length - 1) / length, share = (more == nullptr ? 1 : 2) * width;
+  std::size_t const blocks = (rows + length - 1) / length;
+  if (total == nullptr) {
+    T* const no_sums = nullptr;
+    deal(blocks, [&](std::size_t block) {
+      body(block * length, block + 1 < blocks ? (block + 1) * length : rows, no_sums, no_sums);
+    });
+    return;
+  }
+  std::size_t const share = (more == nullptr ? 1 : 2) * width;
   T* const sums = reinterpret_cast<T*>(workspace::of_this_thread().get(blocks * share * sizeof(T)));
   deal(blocks, [&](std::size_t block) {
     T* const own = sums + block * share;
@@ -90,7 +99,7 @@ template <class T>
       lanes<T> const scaled = d * load(gamma + i, count);
       sum += scaled;
       projection += scaled * normal;
-      store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
+      if (dgamma != nullptr) store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
       if (dbeta != nullptr) store<T>(dbeta + i, load(dbeta + i, count) + d, count);
     });
     T const shift = sum_of_lanes<T>(sum) / static_cast<T>(width);
@@ -137,7 +146,7 @@ template <class T>
       lanes<T> const d = load(dy + i, count);
       lanes<T> const normal = load(x + i, count) * inverse;
       projection += d * load(gamma + i, count) * normal;
-      store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
+      if (dgamma != nullptr) store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
     });
     T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
     store_onto(width, base, dx, [=](std::size_t i, auto count) -> lanes<T> {
@@ -164,7 +173,8 @@ struct norms {
     });
   }
 
-  /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += and, unless null, dbeta[Width] +=
+  /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += and dbeta[Width] +=, each
+  /// unless it is null; without dgamma there is no dbeta
   template <std::size_t Rows, std::size_t Width, class T>
   static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy,
                                   std::type_identity_t<T> const* base, T* dx, T* dgamma, T* dbeta) {
@@ -182,7 +192,8 @@ struct norms {
     });
   }
 
-  /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] +=
+  /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += unless that is
+  /// null
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy,
                                 std::type_identity_t<T> const* base, T* dx, T* dgamma) {
