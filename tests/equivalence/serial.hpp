@@ -21,7 +21,9 @@ serial_run const& serial_reference() {
       for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
         auto const p = trainer.parameter(n);
         std::size_t const size = p.entry->size;
-        run.parameter[std::string(p.entry->name.view())] = {{p.value, p.value + size}, {p.gradient, p.gradient + size}};
+        whole_parameter& whole = run.parameter[std::string(p.entry->name.view())];
+        whole.value.assign(p.value, p.value + size);
+        if (p.gradient != nullptr) whole.gradient.assign(p.gradient, p.gradient + size);
       }
     });
     return run;
