@@ -102,6 +102,21 @@ struct frozen_head {
                             named<"lm_head", frozen<linear<width, words, biased::yes, start>>>, cross_entropy<words>>;
 };
 
+// Everything before the adapter is frozen: no backward reaches it. The last of it is a product, fused with
+// the first that is trained, its bias.
+template <bool F>
+struct prefixed {
+  static constexpr std::size_t context = positions::size, vocabulary = words::size;
+  using module =
+      sequential<named<"wte", frozen_if<F, embedding<words, width, start, "table">>>,
+                 named<"wpe", frozen_if<F, position_embedding<positions, width, start>>>, drop,
+                 frozen_if<F, named<"h", repeat<dim<layers, 4>, residual<attention_branch<false>>>>>,
+                 named<"mid", frozen_if<F, product<dims<width>, dims<hidden>, start>>>,
+                 named<"mid", bias<dims<hidden>>>, gelu, named<"back", linear<hidden, width, biased::yes, start>>,
+                 named<"lm_head", frozen_if<F, linear<width, words, biased::no, start, "table">>>,
+                 cross_entropy<words>>;
+};
+
 template <std::size_t Data, std::size_t Stages, std::size_t Tensor>
 using three = mesh<axis<dp, Data>, axis<pp, Stages>, axis<tp, Tensor>>;
 using small_bucket = bucket<1000>;
@@ -215,6 +230,12 @@ static_assert(middle.of(memory_category::parameters) > 0 && middle.of(memory_cat
 template <class Model>
 constexpr std::size_t saved = stage_memory<resolved<Model, tensor, host_backend>, stage_kind::whole>::stage::saved;
 static_assert(saved<adapted<true>> < saved<adapted<false>>);
+// Where no backward reaches, nothing is saved, and backward computes nothing: here of everything but the end.
+static_assert(stage_memory<resolved<prefixed<true>, stages, host_backend>, stage_kind::middle>::stage::saved == 0);
+constexpr forward_flops of_end = flops_per_sequence<prefixed<true>>;
+static_assert(training_flops(of_end) == of_end.layers.total() + 2 * positions::size * width::size * hidden::size +
+                                            3 * 2 * positions::size * hidden::size * width::size +
+                                            2 * 2 * positions::size * width::size * words::size);
 // The logits of a frozen head are in chunks too.
 template <class Model>
 constexpr std::size_t logit_rows =
@@ -223,7 +244,7 @@ static_assert(logit_rows<adapted<true>> != 0 && logit_rows<frozen_head> != 0 && 
 static_assert(logit_rows<frozen_head> < tensor::micro_batch_size * positions::size);
 // A frozen product costs two products and not three.
 constexpr flop_count layers_of = flops_per_sequence<adapted<true>>.layers;
-static_assert(layers_of.frozen == layers_of.products && layers_of.frozen != 0);
+static_assert(layers_of.spared == layers_of.products && layers_of.spared != 0);
 static_assert(training_flops(flops_per_sequence<adapted<true>>) == training_flops(flops_per_sequence<adapted<false>>) -
                                                                        layers_of.products -
                                                                        2 * positions::size * width::size * words::size);
@@ -237,6 +258,13 @@ static_assert(ledger<adapted<true>, data_3>::parameters == ledger<adapted<false>
 TEST_CASE("frozen layers, table and head: gradients of the rest, and values, on one rank") { check_law<adapted>(); }
 TEST_CASE("frozen parts within layers: gradients of the rest, and values, on one rank") { check_law<mixed>(); }
 
+TEST_CASE("all frozen but the end: gradients of the rest, and values, on one rank") { check_law<prefixed>(); }
+
+TEST_CASE("all frozen but the end under data parallelism and ZeRO-3, and under everything") {
+  equivalence::compare_with_serial<prefixed<true>, data_3>();
+  check_unchanged<prefixed<true>, data_3>();
+  equivalence::compare_with_serial<prefixed<true>, all_3>();
+}
 TEST_CASE("frozen layers under data parallelism and ZeRO-3") {
   equivalence::compare_with_serial<adapted<true>, data_3>();
   check_unchanged<adapted<true>, data_3>();

@@ -10,11 +10,22 @@ struct frozen_plan : Plan {};
 
 namespace detail {
 
+/// A plan as modules see it before which nothing is trained, and in which nothing is (nn/forward_only.hpp).
+template <class Plan>
+struct forward_plan : Plan {};
+
 /// Whether the parameters of modules that are placed under this plan are trained.
 template <class Plan>
 inline constexpr bool trains_under = true;
 template <class Plan>
 inline constexpr bool trains_under<frozen_plan<Plan>> = false;
+/// Whether modules that are placed under this plan have a backward.
+template <class Plan>
+inline constexpr bool goes_back_under = true;
+template <class Plan>
+inline constexpr bool goes_back_under<forward_plan<Plan>> = false;
+template <class Plan>
+inline constexpr bool goes_back_under<frozen_plan<Plan>> = goes_back_under<Plan>;
 
 /// Frozen once is frozen.
 template <class Plan>

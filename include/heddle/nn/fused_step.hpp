@@ -29,7 +29,7 @@ struct fused_step {
   }();
   static constexpr auto units = [] {
     std::array<parameter_unit, uses.size() == 0 ? 0 : 1> one{};
-    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), 1};
+    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), 1, Constant::goes_back};
     return one;
   }();
 
@@ -151,5 +151,10 @@ struct fused_step {
       if (!f.asked) c.after_backward(f.use, 0);
   }
 };
+
+namespace detail {
+template <class Sum, class Constant>
+inline constexpr bool goes_back<fused_step<Sum, Constant>> = goes_back<Constant>;
+}  // namespace detail
 
 }  // namespace heddle

@@ -93,6 +93,9 @@ constexpr std::size_t gradient_room(mesh_value const& mesh, parameter_use const*
 }  // namespace detail
 
 namespace detail {
+/// Whether what a chain executes has a backward.
+template <class Placed>
+inline constexpr bool goes_back = true;
 template <class Placed>
 concept GivesRows = requires {
   requires Placed::independent_rows != 0;
@@ -146,6 +149,10 @@ struct placed {
   using input = Input;
   using output = typename place::output_dims;
   using kernel = typename Module::template kernel<place>;
+  /// False where nothing before or in the module is trained (nn/forward_only.hpp): it has no backward.
+  static constexpr bool goes_back = detail::goes_back_under<Plan>;
+  static constexpr bool keeps_input = kernel::keeps_input && goes_back;
+  static constexpr bool keeps_output = kernel::keeps_output && goes_back;
 
   static constexpr mesh_value mesh = place::mesh;
   static constexpr std::size_t all_rows = kernel::independent_rows == 0 ? 1 : kernel::independent_rows;
@@ -168,12 +175,12 @@ struct placed {
   static constexpr auto uses = Module::parameters::template uses<Plan>(place::op);
   static constexpr std::array<parameter_unit, uses.size() == 0 ? 0 : 1> units = [] {
     std::array<parameter_unit, uses.size() == 0 ? 0 : 1> one{};
-    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), 1};
+    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), 1, goes_back};
     return one;
   }();
 
-  static constexpr bool needs_input = kernel::keeps_input && in_path.empty();
-  static constexpr bool needs_output = kernel::keeps_output && out_path.empty();
+  static constexpr bool needs_input = keeps_input && in_path.empty();
+  static constexpr bool needs_output = keeps_output && out_path.empty();
   static constexpr bool in_place = kernel::in_place && in_path.empty() && out_path.empty();
   static constexpr bool identity_cotangent = kernel::identity_cotangent && in_dual.empty() && out_dual.empty();
   static constexpr bool identity = kernel::identity && kernel::sites == 0 && uses.size() == 0 && in_place &&
@@ -185,7 +192,7 @@ struct placed {
   static constexpr bool moves_nothing = in_path.empty() && in_dual.empty() && out_path.empty() && out_dual.empty();
   /// Whether some of the kernel's rows can be computed without the others: it draws no random numbers, for whose places
   /// in the whole it would need to know which, and backward does not read the output.
-  static constexpr bool splits_into_rows = kernel::independent_rows != 0 && kernel::sites == 0 && !kernel::keeps_output;
+  static constexpr bool splits_into_rows = kernel::independent_rows != 0 && kernel::sites == 0 && !keeps_output;
   /// Whether the kernel's own algorithm moves nothing.
   static constexpr bool stays_local = [] {
     traffic_table moved{};
@@ -195,12 +202,11 @@ struct placed {
   }();
   /// Rows that forward can give one by one in backward, from the input, which is kept; 0 where it cannot. What it moved
   /// it would move for each chunk.
-  static constexpr std::size_t independent_rows = splits_into_rows &&
-                                                          (kernel::keeps_input || kernel::rows_from_input) &&
+  static constexpr std::size_t independent_rows = splits_into_rows && (keeps_input || kernel::rows_from_input) &&
                                                           out_path.empty() && out_dual.empty() && stays_local
                                                       ? kernel::independent_rows
                                                       : 0;
-  static constexpr bool rows_read_input = independent_rows != 0 && !kernel::keeps_input;
+  static constexpr bool rows_read_input = independent_rows != 0 && !keeps_input;
   /// Targets are handed to a loss by rows, so its rows must be tokens.
   static constexpr std::size_t local_tokens = local_size(mesh, place::token_dims, place::op.operand(place::token_dims));
   /// Of a loss: how many rows of logits at a time are within the plan's `logit_chunk`; 0 where it needs all.
@@ -214,21 +220,21 @@ struct placed {
   static constexpr std::size_t sites = kernel::sites;
 
   // Saved: the redistributed input or output where backward reads it, then what the kernel keeps.
-  static constexpr std::size_t saved_input_size = kernel::keeps_input && !in_path.empty() ? in_path.to_size : 0;
-  static constexpr std::size_t saved_output_size = kernel::keeps_output && !out_path.empty() ? out_path.from_size : 0;
+  static constexpr std::size_t saved_input_size = keeps_input && !in_path.empty() ? in_path.to_size : 0;
+  static constexpr std::size_t saved_output_size = keeps_output && !out_path.empty() ? out_path.from_size : 0;
   static constexpr std::size_t saved_output = slot<element>(saved_input_size);
   static constexpr std::size_t saved_kernel = saved_output + slot<element>(saved_output_size);
-  static constexpr std::size_t saved = saved_kernel + slot<element>(kernel::saved);
+  static constexpr std::size_t saved = saved_kernel + (goes_back ? slot<element>(kernel::saved) : 0);
 
   // Scratch: values in compute layout, then what redistributions and the kernel use, one after the other. What an
   // all-reduce completes, it completes where it stands.
   static constexpr bool moves_dx = !in_dual.empty() && !reads_tokens;
-  static constexpr std::size_t gathered_input =
-      in_path.empty() || kernel::keeps_input ? 0 : slot<element>(in_path.to_size);
+  static constexpr std::size_t gathered_input = in_path.empty() || keeps_input ? 0 : slot<element>(in_path.to_size);
   static constexpr std::size_t pending_output =
-      works_in_place(out_path) || kernel::keeps_output ? 0 : slot<element>(out_path.from_size);
+      works_in_place(out_path) || keeps_output ? 0 : slot<element>(out_path.from_size);
+  static constexpr std::size_t unsaved_kernel = goes_back ? 0 : slot<element>(kernel::saved);
   static constexpr std::size_t forward_scratch =
-      gathered_input + pending_output +
+      gathered_input + pending_output + unsaved_kernel +
       slot<element>(
           detail::larger(detail::larger(redistribution_scratch(mesh, in_path), redistribution_scratch(mesh, out_path)),
                          kernel::forward_scratch));
@@ -255,9 +261,7 @@ struct placed {
   template <class Context, class X>
   static void forward(Context& c, frame<element> f, X const* x, element* y) {
     element* const kept = f.saved;
-    element* const pending = kernel::keeps_output  ? kept + saved_output
-                             : pending_output == 0 ? y
-                                                   : f.scratch + gathered_input;
+    element* const pending = keeps_output ? kept + saved_output : pending_output == 0 ? y : f.scratch + gathered_input;
     X const* const x_compute = begin_forward(c, f, x);
     if constexpr (out_path.empty()) {
       kernel::forward(c, f, x_compute, y);
@@ -325,9 +329,11 @@ struct placed {
     count_redistribution<element>(t, mesh, at, out_path);
   }
   static constexpr void count_backward(traffic_table& t, coordinates const& at) {
-    count_redistribution<element>(t, mesh, at, out_dual);
-    kernel::count_backward(t, at);
-    if constexpr (moves_dx) count_redistribution<element>(t, mesh, at, in_dual);
+    if constexpr (goes_back) {
+      count_redistribution<element>(t, mesh, at, out_dual);
+      kernel::count_backward(t, at);
+      if constexpr (moves_dx) count_redistribution<element>(t, mesh, at, in_dual);
+    }
   }
 
  private:
@@ -352,12 +358,12 @@ struct placed {
       if (!f.asked) c.before_forward(f.use, 0);
     element* const kept = f.saved;
     element* const gathered = f.scratch;
-    f.saved = kept + saved_kernel;
-    f.scratch = gathered + gathered_input + pending_output;
+    f.saved = goes_back ? kept + saved_kernel : gathered + gathered_input + pending_output;
+    f.scratch = gathered + gathered_input + pending_output + unsaved_kernel;
     if constexpr (in_path.empty()) {
       return x;
     } else {
-      X* const to = reinterpret_cast<X*>(kernel::keeps_input ? kept : gathered);
+      X* const to = reinterpret_cast<X*>(keeps_input ? kept : gathered);
       c.redistribute(in_path, x, to, reinterpret_cast<X*>(f.scratch));
       return to;
     }
@@ -366,6 +372,7 @@ struct placed {
   template <class Context, class X, class F>
   static void backward_by(Context& c, frame<element>& f, X const* x, element const* y, element const* dy, element* dx,
                           F kernel_backward) {
+    if constexpr (!goes_back) return;
     if constexpr (uses.size() != 0)
       if (!f.asked) c.before_backward(f.use, 0);
     element* const kept = f.saved;
@@ -376,7 +383,7 @@ struct placed {
       dy_compute = f.scratch;
     }
     element* const dx_compute = pending_dx == 0 ? dx : f.scratch + gathered_dy;
-    X const* const x_compute = kernel::keeps_input && !in_path.empty() ? reinterpret_cast<X const*>(kept) : x;
+    X const* const x_compute = keeps_input && !in_path.empty() ? reinterpret_cast<X const*>(kept) : x;
     element const* const y_compute = saved_output_size == 0 ? y : kept + saved_output;
     f.saved = kept + saved_kernel;
     f.scratch = work;

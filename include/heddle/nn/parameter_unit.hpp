@@ -13,6 +13,7 @@ struct parameter_unit {
   std::size_t first_use = 0;
   std::size_t uses = 0;
   std::size_t copies = 1;  ///< of a repeated block; each is asked for on its own
+  bool backward = true;    ///< backward asks for it, too
 };
 
 }  // namespace heddle

@@ -50,7 +50,7 @@ struct placed<repeat<Layers, Block>, Plan, Input> {
   }();
   static constexpr std::array<parameter_unit, uses.size() == 0 ? 0 : 1> units = [] {
     std::array<parameter_unit, uses.size() == 0 ? 0 : 1> one{};
-    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), local_layers};
+    if constexpr (uses.size() != 0) one[0] = {0, uses.size(), local_layers, detail::goes_back_under<Plan>};
     return one;
   }();
   static constexpr bool needs_input = block::needs_input;

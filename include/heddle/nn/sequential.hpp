@@ -141,7 +141,8 @@ struct placed<sequential<Modules...>, Plan, Input> {
   template <class Step>
   static constexpr detail::step_facts facts_of() {
     return {slot<element>(local_size(Plan::mesh::value, Plan::stored(Step::output::value), Step::output_layout)),
-            Step::needs_input, Step::needs_output, Step::in_place, Step::identity_cotangent};
+            Step::needs_input, Step::needs_output, Step::in_place,
+            Step::identity_cotangent || !detail::goes_back<Step>};
   }
   template <std::size_t... Index>
   static constexpr std::array<detail::step_facts, count> all_facts(std::index_sequence<Index...>) {
@@ -168,7 +169,8 @@ struct placed<sequential<Modules...>, Plan, Input> {
       s.saved[Index + 1] = s.saved[Index] + step<Index>::saved,
       s.sites[Index + 1] = s.sites[Index] + step<Index>::sites,
       s.forward_scratch = detail::larger(s.forward_scratch, step<Index>::forward_scratch),
-      s.backward_scratch = detail::larger(s.backward_scratch, step<Index>::backward_scratch)),
+      s.backward_scratch =
+          detail::larger(s.backward_scratch, detail::goes_back<step<Index>> ? step<Index>::backward_scratch : 0)),
      ...);
     return s;
   }
@@ -246,10 +248,12 @@ struct placed<sequential<Modules...>, Plan, Input> {
     last::forward_onto(c, frame_of<count - 1>(f, values.scratch), base, input_at<count - 1>(f, x, y), y);
   }
   template <class Context, class X>
-  static void backward(Context& c, frame<element> f, X const* x, element const* y, element const* dy, element* dx) {
+  static void backward(Context& c, frame<element> f, [[maybe_unused]] X const* x, element const* y, element const* dy,
+                       [[maybe_unused]] element* dx) {
     backward_down<count - 1>(c, f, y, dy, std::make_index_sequence<count - 1>{});
-    first::backward(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, const_cast<element*>(y)),
-                    cotangent_at<1>(f, dy), dx);
+    if constexpr (detail::goes_back<first>)
+      first::backward(c, frame_of<0>(f, cotangents.scratch), x, value_at<1>(f, const_cast<element*>(y)),
+                      cotangent_at<1>(f, dy), dx);
   }
   /// The first step adds; `base` may be dy.
   template <class Context, class X>
@@ -340,12 +344,15 @@ struct placed<sequential<Modules...>, Plan, Input> {
     (backward_one<From - Index>(c, f, y, dy), ...);
   }
   template <std::size_t Index, class Context>
-  static void backward_one(Context& c, frame<element> const& f, element const* y, element const* dy) {
+  static void backward_one([[maybe_unused]] Context& c, [[maybe_unused]] frame<element> const& f,
+                           [[maybe_unused]] element const* y, [[maybe_unused]] element const* dy) {
     // Values in scratch are gone, and nobody asks for them: only saved ones, and the caller's, are read again.
-    element* const caller_y = const_cast<element*>(y);
-    step<Index>::backward(c, frame_of<Index>(f, cotangents.scratch), value_at<Index>(f, caller_y),
-                          value_at<Index + 1>(f, caller_y), cotangent_at<Index + 1>(f, dy),
-                          const_cast<element*>(cotangent_at<Index>(f, dy)));
+    if constexpr (detail::goes_back<step<Index>>) {
+      element* const caller_y = const_cast<element*>(y);
+      step<Index>::backward(c, frame_of<Index>(f, cotangents.scratch), value_at<Index>(f, caller_y),
+                            value_at<Index + 1>(f, caller_y), cotangent_at<Index + 1>(f, dy),
+                            const_cast<element*>(cotangent_at<Index>(f, dy)));
+    }
   }
 
   template <bool Forward, std::size_t... Index>

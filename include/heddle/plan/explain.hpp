@@ -197,9 +197,12 @@ class explained_stage {
   }
 
   void explain_use(std::size_t k) {
-    auto p = row_of(stage_.of_use[k], step_phase::parameters, "the parameter, before forward and before backward");
+    std::size_t const passes = stage_.passes_of_use[k];
+    auto p =
+        row_of(stage_.of_use[k], step_phase::parameters,
+               passes == 2 ? "the parameter, before forward and before backward" : "the parameter, before forward");
     layout const rest = restrict_to(p.entry.rest, p.dims), compute = restrict_to(p.entry.compute, p.dims);
-    add_path(p.row, p.dims, rest, compute, p.entry.gather, 2 * plan_.micro_batches * p.entry.copies,
+    add_path(p.row, p.dims, rest, compute, p.entry.gather, passes * plan_.micro_batches * p.entry.copies,
              plan_.element_bytes, [&](std::size_t a) {
                return say_.at_rest(plan_.rest, "the parameter", p.dims, rest, a) + "; " +
                       say_.in_op(op_of_use(k), role::operand, "the parameter", p.dims, a);

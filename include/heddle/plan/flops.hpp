@@ -6,6 +6,7 @@
 #include <heddle/layout/names.hpp>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/nn/attention.hpp>
+#include <heddle/nn/forward_only.hpp>
 #include <heddle/nn/frozen.hpp>
 #include <heddle/nn/named.hpp>
 #include <heddle/nn/repeat.hpp>
@@ -21,12 +22,12 @@ namespace heddle {
 struct flop_count {
   std::uint64_t products = 0;   ///< of activations with parameters: 2mnk
   std::uint64_t attention = 0;  ///< of queries with keys and of scores with values, over the full square of positions
-  std::uint64_t frozen = 0;     ///< those of the products whose parameters are not trained
+  std::uint64_t spared = 0;     ///< of those of a backward: what nobody reads, since parameters are frozen
   [[nodiscard]] constexpr std::uint64_t total() const { return products + attention; }
   constexpr void add(flop_count const& other, std::uint64_t times = 1) {
     products += other.products * times;
     attention += other.attention * times;
-    frozen += other.frozen * times;
+    spared += other.spared * times;
   }
   friend constexpr bool operator==(flop_count const&, flop_count const&) = default;
 };
@@ -50,7 +51,7 @@ enum class recomputed : unsigned char {
 /// so is each of attention's; where the parameters are frozen there is one, for the input. With `recomputed::nothing`
 /// these are *model* FLOPs, else *hardware* FLOPs (arXiv 2205.05198 §6.3, arXiv 2204.02311 appendix B).
 [[nodiscard]] constexpr std::uint64_t training_flops(forward_flops const& f, recomputed again = recomputed::nothing) {
-  std::uint64_t const model = 3 * f.total() - f.layers.frozen - f.ends.frozen;
+  std::uint64_t const model = 3 * f.total() - f.layers.spared - f.ends.spared;
   if (again == recomputed::attention) return model + f.layers.attention + f.ends.attention;
   return again == recomputed::layers ? model + f.layers.total() : model;
 }
@@ -66,10 +67,14 @@ concept ProductKernel = requires {
   { Kernel::m* Kernel::n* Kernel::k } -> std::convertible_to<std::uint64_t>;
 };
 
-/// Of a kernel that computes no gradients of frozen parameters.
-template <class Place, class Kernel>
-constexpr flop_count of_frozen(flop_count f) {
-  if (!Place::trains && Kernel::skips_gradients) f.frozen = f.products;
+/// Without the gradients of frozen parameters, where the kernel leaves them, and without the backward of what comes
+/// before everything that is trained.
+template <class Plan, class Kernel>
+constexpr flop_count without_spared(flop_count f) {
+  if (!goes_back_under<Plan>)
+    f.spared = 2 * f.total();
+  else if (!trains_under<Plan> && Kernel::skips_gradients)
+    f.spared = f.products;
   return f;
 }
 
@@ -100,12 +105,14 @@ struct flop_walk {
   using place = op_place<Module, Plan, Input>;
   using output = typename place::output_dims;
   using kernel = typename Module::template kernel<place>;
-  static constexpr forward_flops value = {{}, of_frozen<place, kernel>(op_flops<Module, kernel>::value)};
+  static constexpr forward_flops value = {{}, without_spared<Plan, kernel>(op_flops<Module, kernel>::value)};
 };
 template <NamedModule Module, class Plan, class Input>
 struct flop_walk<Module, Plan, Input> : flop_walk<typename Module::named_module, Plan, Input> {};
 template <class Module, class Plan, class Input>
 struct flop_walk<frozen<Module>, Plan, Input> : flop_walk<Module, freeze_t<Plan>, Input> {};
+template <class Module, class Plan, class Input>
+struct flop_walk<forward_only<Module>, Plan, Input> : flop_walk<Module, forward_plan<Plan>, Input> {};
 template <class Branch, class Plan, class Input>
 struct flop_walk<residual<Branch>, Plan, Input> : flop_walk<Branch, Plan, Input> {};
 template <class Layers, class Block, class Plan, class Input>
@@ -155,7 +162,8 @@ inline constexpr forward_flops forward_flops_of = detail::flop_walk<Module, Plan
 /// Operations of a model's forward on one sequence, whatever the plan: padding does not count.
 template <LanguageModel Model>
 inline constexpr forward_flops flops_per_sequence =
-    forward_flops_of<typename Model::module, detail::alone<Model>, typename detail::alone<Model>::tokens>;
+    forward_flops_of<typename detail::pipeline_cut<typename Model::module>::all, detail::alone<Model>,
+                     typename detail::alone<Model>::tokens>;
 
 /// Operations of a training step on every rank of a pipeline stage, padding included, `R` a `resolved` plan: 64 bits
 /// hold a rank's. **Law.** Summed over all ranks they are `global_batch_size` times those of one sequence, where

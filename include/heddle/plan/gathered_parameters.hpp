@@ -21,6 +21,12 @@ struct gathering_table {
   std::size_t elements = 0;                        ///< of the area; 0 where every parameter rests in its compute layout
 
   [[nodiscard]] constexpr std::size_t visits() const { return first_visit[units.size()]; }
+  /// Backward visits those from this one on: the first units are forward's alone, or none is.
+  [[nodiscard]] constexpr std::size_t first_of_backward() const {
+    std::size_t u = 0;
+    while (u < units.size() && !units[u].backward) ++u;
+    return first_visit[u];
+  }
   /// The unit whose first use is `use`.
   [[nodiscard]] constexpr std::size_t unit_of(std::size_t use) const {
     std::size_t u = 0;

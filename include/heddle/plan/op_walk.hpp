@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/nn/forward_only.hpp>
 #include <heddle/nn/frozen.hpp>
 #include <heddle/nn/named.hpp>
 #include <heddle/nn/repeat.hpp>
@@ -76,6 +77,8 @@ struct op_walk<placed<Module, R, Input>> {
 };
 template <class Module, class R, class Input>
 struct op_walk<placed<frozen<Module>, R, Input>> : op_walk<placed<Module, freeze_t<R>, Input>> {};
+template <class Module, class R, class Input>
+struct op_walk<placed<forward_only<Module>, R, Input>> : op_walk<placed<Module, forward_plan<R>, Input>> {};
 template <class Branch, class R, class Input>
 struct op_walk<placed<residual<Branch>, R, Input>> : op_walk<placed<Branch, R, Input>> {};
 template <class Layers, class Block, class R, class Input>

@@ -32,7 +32,8 @@ struct op_facts {
   dimension_list in{}, out{};
   layout input_own{}, input_compute{}, input_cotangent{};  ///< between ops; as it is read; as its cotangent comes out
   layout output_pending{}, output_own{};                   ///< as it comes out; between ops
-  redistribution in_path{}, out_path{}, out_dual{}, in_dual{};
+  redistribution in_path{}, out_path{};
+  redistribution out_dual{.exists = true}, in_dual{.exists = true};
   bool moves_cotangent = false;         ///< in_dual is executed: what reads tokens passes nothing back
   redistribution token_path{};          ///< of token ids and targets to the op
   traffic_table forward{}, backward{};  ///< what the op's own algorithm moves in one call
@@ -50,8 +51,9 @@ struct stage_facts {
   coordinates at{};                 ///< whose traffic the tables here count: the first rank of the first of them
   std::vector<op_facts> ops{};
   std::vector<parameter_entry> parameters{};
-  std::vector<bool> shared{};         ///< by parameter: the pipeline's other end holds it too
-  std::vector<std::size_t> of_use{};  ///< the parameter that each use reads
+  std::vector<bool> shared{};                ///< by parameter: the pipeline's other end holds it too
+  std::vector<std::size_t> of_use{};         ///< the parameter that each use reads
+  std::vector<std::size_t> passes_of_use{};  ///< that read it: 2, forward and backward, or 1 before what is trained
   std::vector<bucket_facts> buckets{};
   std::vector<std::size_t>
       bucket_of{};             ///< by parameter; `buckets.size()` where its gradient travels alone, or not at all
@@ -139,12 +141,14 @@ op_facts facts_of_op(op_site const& site, coordinates const& at) {
   o.output_own = Op::output_layout;
   o.in_path = Op::in_path;
   o.out_path = Op::out_path;
-  o.out_dual = Op::out_dual;
-  o.in_dual = Op::in_dual;
-  o.moves_cotangent = Op::moves_dx;
+  if (Op::goes_back) {  // else nothing is trained before it, and nothing moves
+    o.out_dual = Op::out_dual;
+    o.in_dual = Op::in_dual;
+    o.moves_cotangent = Op::moves_dx;
+  }
   o.token_path = place::token_path;
   Op::kernel::count_forward(o.forward, at);
-  Op::kernel::count_backward(o.backward, at);
+  if (Op::goes_back) Op::kernel::count_backward(o.backward, at);
   return o;
 }
 
@@ -171,6 +175,7 @@ stage_facts facts_of_stage(std::size_t first, std::size_t last) {
   });
   f.parameters.assign(parameters::entry.begin(), parameters::entry.end());
   f.of_use.assign(parameters::of_use.begin(), parameters::of_use.end());
+  for (parameter_unit const& u : parameters::units) f.passes_of_use.resize(u.first_use + u.uses, u.backward ? 2 : 1);
   for (std::size_t n = 0; n < parameters::count; ++n) {
     f.shared.push_back(shared_parameters<R>::template is_shared<Kind>(n));
     f.bucket_of.push_back(buckets::class_of[n] == bucket_table::none ? buckets::count : buckets::class_of[n]);

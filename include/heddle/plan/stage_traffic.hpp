@@ -50,10 +50,11 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
       t.add(partition::axis, comm::operation::receive, micro_batches, 0);
     }
     // Parameters are brought before forward and before backward of every micro-batch, to each of their uses.
-    for (std::size_t k = 0; k < parameters::use_count; ++k) {
-      auto const& e = parameters::entry[parameters::of_use[k]];
-      detail::add_copies<T>(t, at, mesh, e.gather, 2 * micro_batches * e.copies);
-    }
+    for (parameter_unit const& u : parameters::units)
+      for (std::size_t k = u.first_use; k < u.first_use + u.uses; ++k) {
+        auto const& e = parameters::entry[parameters::of_use[k]];
+        detail::add_copies<T>(t, at, mesh, e.gather, (u.backward ? 2 : 1) * micro_batches * e.copies);
+      }
     gradient_buckets<R, kind>::count_step(t, at);
     for (std::size_t n = 0; n < parameters::count; ++n) {
       auto const& e = parameters::entry[n];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/nn/forward_only.hpp>
 #include <heddle/nn/frozen.hpp>
 #include <heddle/nn/named.hpp>
 #include <heddle/nn/repeat.hpp>
@@ -67,10 +68,20 @@ struct sequential_slice<Tuple, From, std::index_sequence<Index...>> {
   using type = sequential<std::tuple_element_t<From + Index, Tuple>...>;
 };
 
+/// Some modules of a chain, the first `ForwardOnly` of the chain as such.
+template <std::size_t ForwardOnly, class Tuple, std::size_t From, class Indices>
+struct stage_slice : sequential_slice<Tuple, From, Indices> {};
+template <std::size_t ForwardOnly, class Tuple, std::size_t From, std::size_t... Index>
+requires(ForwardOnly != 0) struct stage_slice<ForwardOnly, Tuple, From, std::index_sequence<Index...>> {
+  using type = sequential<
+      typename forward_only_if<(From + Index < ForwardOnly), std::tuple_element_t<From + Index, Tuple>>::type...>;
+};
+
 /// A model's module cut at its one top-level repeated block.
 template <class Module>
 struct pipeline_cut {
   using all = sequential<Module>;
+  static constexpr std::size_t forward_only = 0;
   static constexpr std::size_t repeats = is_repeat<Module> ? 1 : 0;
   static constexpr std::size_t at = 0;
   static constexpr std::size_t count = 1;
@@ -78,9 +89,10 @@ struct pipeline_cut {
 };
 template <class... Modules>
 struct pipeline_cut<sequential<Modules...>> {
-  using all = sequential<Modules...>;
   using items = std::tuple<Modules...>;
   static constexpr std::size_t count = sizeof...(Modules);
+  static constexpr std::size_t forward_only = forward_only_count<items>;
+  using all = typename stage_slice<forward_only, items, 0, std::make_index_sequence<count>>::type;
   static constexpr std::size_t repeats = (std::size_t{0} + ... + (is_repeat<Modules> ? 1 : 0));
   static constexpr std::size_t at = [] {
     constexpr bool is[] = {is_repeat<Modules>...};
@@ -94,7 +106,8 @@ template <class Cut, stage_kind Kind>
 struct stage_modules {
   static constexpr std::size_t from = Kind == stage_kind::middle || Kind == stage_kind::last ? Cut::at : 0;
   static constexpr std::size_t to = Kind == stage_kind::first || Kind == stage_kind::middle ? Cut::at + 1 : Cut::count;
-  using type = typename sequential_slice<typename Cut::items, from, std::make_index_sequence<to - from>>::type;
+  using type =
+      typename stage_slice<Cut::forward_only, typename Cut::items, from, std::make_index_sequence<to - from>>::type;
 };
 
 /// A composition without its last module (the loss): what gives logits.

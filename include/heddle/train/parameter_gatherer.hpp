@@ -32,7 +32,11 @@ class parameter_gatherer {
 
   /// Begins to bring the first unit of a pass, which is the next thing that this rank computes.
   void expect(direction d) {
-    if (needed()) begin(d == direction::forward ? 0 : gathering_->visits() - 1);
+    if (!needed()) return;
+    if (d == direction::forward)
+      begin(0);
+    else if (gathering_->visits() > gathering_->first_of_backward())
+      begin(gathering_->visits() - 1);
   }
   /// Returns when the unit's values are there; the next unit's are under way.
   void before(direction d, std::size_t use, std::size_t copy) {
@@ -42,7 +46,7 @@ class parameter_gatherer {
       begin(v);
       finish(v);
       if (d == direction::forward && v + 1 < gathering_->visits()) begin(v + 1);
-      if (d == direction::backward && v > 0) begin(v - 1);
+      if (d == direction::backward && v > gathering_->first_of_backward()) begin(v - 1);
     }
   }
   /// Nothing that was brought is read any more.
