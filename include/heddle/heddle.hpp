@@ -10,6 +10,7 @@
 #include <heddle/backend/host/compile_flags.hpp>
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
+#include <heddle/models/with_frozen.hpp>
 #include <heddle/optim/adamw.hpp>
 #include <heddle/pipeline/gpipe.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>

@@ -3,6 +3,7 @@
 // where a pending sum of ranks forbids that.
 #include <heddle/nn/activation.hpp>
 #include <heddle/nn/dropout.hpp>
+#include <heddle/nn/frozen.hpp>
 #include <heddle/nn/linear.hpp>
 #include <heddle/nn/norm.hpp>
 #include <string>
@@ -105,7 +106,9 @@ std::vector<std::string> passes() {
     std::vector<double> saved(here::saved), scratch(here::forward_scratch + here::backward_scratch), zeros(4096, 0.25),
         sums(4096);
     std::vector<double const*> parameter(here::uses.size(), zeros.data());
-    std::vector<double*> gradient(here::uses.size(), sums.data());
+    std::vector<double*> gradient(here::uses.size());
+    for (std::size_t k = 0; k < gradient.size(); ++k)
+      if (here::uses[k].trainable) gradient[k] = sums.data();
     frame<double> const f{parameter.data(), gradient.data(), saved.data(), scratch.data()};
     calls.clear();
     here::forward(context, f, x.data(), y.data());
@@ -200,6 +203,15 @@ TEST_CASE("a residual sum is the dropout's") {
   CHECK(found[1] ==
         "dropout(0) bias_gradient weight_gradient product activation_backward bias_gradient weight_gradient product "
         "norm_backward(1) ");
+}
+TEST_CASE("what is frozen has no gradient to compute, and passes the cotangent on") {
+  auto const all = passes<frozen<branch<no_drop>>>();
+  CHECK(all[0] == passes<branch<no_drop>>()[0]);
+  CHECK(all[1] == "product activation_backward product norm_backward(1) ");
+  auto const weights = passes<sequential<frozen<product<dims<embed_dim>, dims<mlp_dim>, normal(1)>>,
+                                         bias<dims<mlp_dim>>, gelu, frozen<down>>>();
+  CHECK(weights[0] == "biased_sum(0) product_accumulate activation biased_sum(0) product_accumulate ");
+  CHECK(weights[1] == "product activation_backward bias_gradient product ");
 }
 TEST_CASE("row-parallel: the bias waits for the ranks' sum, and takes the residual with it") {
   auto const found = passes<branch<no_drop>, split>();

@@ -347,4 +347,21 @@ void check_same(subject const& one_rank, subject const& parallel, char const* wh
   }
 }
 
+void check_frozen(subject const& one_rank, subject const& frozen, char const* where) {
+  CAPTURE(where);
+  outcome const whole = run(one_rank), found = run(frozen);
+  CHECK(found.fault == "");
+  constexpr double tolerance = 1e-13;
+  CHECK(largest_difference(whole.y, found.y) <= tolerance * (1 + largest(whole.y)));
+  CHECK(largest_difference(whole.dx, found.dx) <= tolerance * (1 + largest(whole.dx)));
+  REQUIRE(frozen.uses.size() == one_rank.uses.size());
+  for (std::size_t k = 0; k < frozen.uses.size(); ++k) {
+    CAPTURE(frozen.uses[k].name.view());
+    if (frozen.uses[k].trainable)
+      CHECK(largest_difference(whole.gradient[k], found.gradient[k]) <= tolerance * (1 + largest(whole.gradient[k])));
+    else
+      CHECK((largest(found.gradient[k]) == 0 && largest(whole.gradient[k]) > 0));
+  }
+}
+
 }  // namespace heddle::testing

@@ -26,4 +26,8 @@ void check_gradients(subject const& one_rank);
 /// Checks that a module under a plan gives what it gives on one rank.
 void check_same(subject const& one_rank, subject const& parallel, char const* where);
 
+/// Checks that a module whose parameters are frozen, under a plan, gives what it gives on one rank where they are not,
+/// and leaves their gradients alone.
+void check_frozen(subject const& one_rank, subject const& frozen, char const* where);
+
 }  // namespace heddle::testing

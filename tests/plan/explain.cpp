@@ -4,6 +4,7 @@
 #include <heddle/backend/host/attention.hpp>
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
+#include <heddle/models/with_frozen.hpp>
 #include <heddle/plan/explain.hpp>
 #include <heddle/plan/traffic_classes.hpp>
 #include <string>
@@ -32,6 +33,9 @@ struct split
 
 using piped = hd::resolved<gpt, pipelined, sizes_only>;
 using halved = hd::resolved<small_llama, split, sizes_only>;
+// The same with frozen parts: all but the final norm, so that no backward reaches the layers; and some of the layers.
+using tuned_end = hd::resolved<hd::with_frozen<small_llama, "wte", "h">, split, sizes_only>;
+using tuned_layers = hd::resolved<hd::with_frozen<gpt, "wte", "lm_head", "h.mlp">, pipelined, sizes_only>;
 
 /// Facts, classes and reasons against the ledger's constants, rank by rank.
 template <class R>
@@ -129,6 +133,28 @@ TEST_CASE("parameters, gradients and sequences that rest split") {
       why(f, "h.attn.proj", phase::forward, "the output", operation::all_reduce) ==
       "the output is a sum over heads, which shard<heads, tp> splits over tp in the op: it comes out partial over tp; "
       "between ops no rule splits a dimension of the output over tp");
+}
+
+TEST_CASE("what is frozen has no reductions, and what no backward reaches is gathered once") {
+  hd::plan_facts const end = hd::facts_of_plan<tuned_end>(), layers = hd::facts_of_plan<tuned_layers>();
+  check_against_constants<tuned_end>(end);
+  check_against_constants<tuned_layers>(layers);
+  CHECK(end.trained_parameters == 16 + 16 * 48);
+  using phase = hd::step_phase;
+  using operation = hd::comm::operation;
+  CHECK(why(end, "h.mlp.down.weight", phase::parameters, "the parameter, before forward", operation::all_gather) != "");
+  CHECK(why(end, "lm_head.weight", phase::parameters, "the parameter, before forward and before backward",
+            operation::all_gather) != "");
+  for (hd::stage_facts const& s : end.stage) {
+    hd::explained_stage const explained(end, s);
+    for (auto const& c : explained.collectives()) {
+      CHECK((c.phase != phase::backward || c.where.substr(0, 2) != "h."));
+      for (auto const& name : c.parameters) CHECK(name.substr(0, 2) != "h.");
+    }
+  }
+  // The tie's two copies are not summed, since they have no gradient.
+  CHECK(why(layers, "wte.weight", phase::gradients, "the gradient, of the pipeline's two ends",
+            operation::all_reduce) == "");
 }
 
 TEST_CASE("halving finds what asking every position finds") {

@@ -164,6 +164,7 @@ std::string json_text(answer const& a, char const* request) {
                       {"schedule", p.schedule},
                       {"bubble", {{"numerator", bubble.num}, {"denominator", bubble.num == 0 ? 1 : bubble.den}}}}},
                     {"parameters", p.parameters},
+                    {"trained_parameters", p.trained_parameters},
                     {"element_bytes", p.element_bytes},
                     {"rest_layouts_by", p.rest},
                     {"peak_bytes", p.memory(a.fullest).total()},

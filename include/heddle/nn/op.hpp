@@ -7,68 +7,13 @@
 #include <heddle/layout/redistribution.hpp>
 #include <heddle/nn/frame.hpp>
 #include <heddle/nn/module_concepts.hpp>
+#include <heddle/nn/op_place.hpp>
 #include <heddle/nn/parameter.hpp>
 #include <heddle/nn/parameter_unit.hpp>
 #include <heddle/tensor/traffic.hpp>
 #include <type_traits>
 
 namespace heddle {
-
-/// Where a primitive module's op lies under a plan: its iteration space, the layouts of its operands and results, and
-/// the local extent of every dimension. A module's `kernel<Place>` reads its sizes from here.
-template <class Module, class Plan, class Input>
-struct op_place {
-  using plan = Plan;
-  using element = typename Plan::element;
-  using input_dims = Input;
-  using output_dims = typename Module::template output<Input>;
-  /// Whether the op's parameters are trained: within `frozen` (nn/frozen.hpp) nobody reads their gradients.
-  static constexpr bool trains = detail::trains_under<Plan>;
-
-  static constexpr mesh_value mesh = Plan::mesh::value;
-  static constexpr dimension_list in = Plan::stored(Input::value);
-  static constexpr dimension_list out = Plan::stored(output_dims::value);
-  static constexpr op_placement op = place_op(
-      mesh, Plan::rules::value, union_of(union_of(in, Plan::stored(Module::parameters::dims())), out), Module::whole);
-
-  static constexpr layout input_layout = op.operand(in);
-  static constexpr layout output_layout = op.sum(out, Module::reduced);
-  /// Token ids, and targets, of this op: every rank is given whole sequences of its part of the batch. A kernel that
-  /// takes the path counts it.
-  static constexpr dimension_list token_dims = Plan::tokens::value;
-  static constexpr redistribution token_path =
-      find_redistribution(mesh, token_dims, Plan::token_layout, op.operand(token_dims));
-
-  /// Local extent of dimension `Name`, padding included.
-  template <class Name>
-  static constexpr std::size_t extent = op.space.dim[op.space.index_of(id_v<Name>)].stored /
-                                        ways_of(mesh, op.placed, id_v<Name>);
-  static constexpr std::size_t input_size = local_size(mesh, in, input_layout);
-  static constexpr std::size_t output_size = local_size(mesh, out, output_layout);
-
-  /// The block of dimension `Name` that the rank at `at` works on.
-  template <class Name>
-  static constexpr block_range block(coordinates const& at) {
-    return local_block(mesh, op.space.dim[op.space.index_of(id_v<Name>)], op.placed, at);
-  }
-  /// The mesh axes that split dimension `Name`, as a bit set: whom to ask when a reduction over it is needed.
-  template <class Name>
-  static constexpr unsigned axes_of() {
-    unsigned set = 0;
-    for (std::size_t a = 0; a != mesh.axes; ++a)
-      if (op.placed.is_split(a) && op.placed.axis[a].dim == id_v<Name>) set |= 1U << a;
-    return set;
-  }
-};
-
-/// `Place` with `Rows` of the `All` rows of a kernel that says it has `independent_rows`.
-template <class Place, std::size_t All, std::size_t Rows>
-struct place_of_rows : Place {
-  static constexpr std::size_t input_size = Place::input_size / All * Rows;
-  static constexpr std::size_t output_size =  // a loss has one
-      Place::output_size % All == 0 ? Place::output_size / All * Rows : Place::output_size;
-  static constexpr redistribution token_path{.exists = true};  // whoever asks for some rows has their targets
-};
 
 namespace detail {
 /// How many of `rows` rows of `row_bytes` each are within `limit` bytes, all chunks alike where that is possible with
@@ -90,9 +35,6 @@ constexpr std::size_t gradient_room(mesh_value const& mesh, parameter_use const*
   for (std::size_t k = 0; k < count; ++k) room += slot<T>(local_size(mesh, uses[k].dims, uses[k].gradient));
   return room;
 }
-}  // namespace detail
-
-namespace detail {
 /// Whether what a chain executes has a backward.
 template <class Placed>
 inline constexpr bool goes_back = true;
@@ -127,13 +69,11 @@ inline constexpr std::size_t rows_scratch<Placed> = Placed::rows_scratch;
 ///   adds_forward               there is forward_onto(context, frame, base, x, y): y = base + what forward gives
 ///   adds_backward              there is backward_onto(context, frame, x, y, dy, base, dx), likewise for dx
 ///   independent_rows           rows of the output that backward can have one by one, by forward_rows and
-///   backward_rows;
-///                              0 if none
+///                              backward_rows; 0 if none
 ///   rows_read_input            backward_rows reads the input where backward does not: who asks for rows keeps it
 ///   rows_scratch               of backward_rows
 ///   logit_rows                 of what ends in a loss in chunks (nn/chunked_loss.hpp): in training forward gives 0,
-///   and
-///                              backward the loss
+///                              and backward the loss
 ///   saved, forward_scratch, backward_scratch, sites
 ///   forward(context, frame, x, y), backward(context, frame, x, y, dy, dx)
 ///   count_forward(t, at), count_backward(t, at)   what one call moves, as constants

@@ -71,7 +71,8 @@ struct plan_facts {
   std::size_t element_bytes = 0;
   std::size_t micro_batches = 1, micro_batch_size = 1, data_ways = 1, global_batch_size = 1, context = 1;
   std::size_t parameters = 0;
-  std::size_t pipeline_axis = 0;  ///< `mesh.axes` where nothing splits the layers
+  std::size_t trained_parameters = 0;  ///< all but the frozen ones
+  std::size_t pipeline_axis = 0;       ///< `mesh.axes` where nothing splits the layers
   std::size_t stages = 1;
   std::string schedule{};
   schedules::measured_schedule pipeline{};
@@ -217,6 +218,7 @@ plan_facts facts_of_plan() {
   f.global_batch_size = plan::global_batch_size;
   f.context = R::model::context;
   f.parameters = count_parameters<R>();
+  f.trained_parameters = count_all_parameters<R>().trained;
   f.pipeline_axis = partition::axis;
   f.stages = partition::stages;
   f.schedule = schedule_name<typename plan::schedule>();
