@@ -221,6 +221,29 @@ void check_unchanged() {
   });
 }
 
+/// An evaluation of a model of which everything is frozen gives the loss of the same model.
+template <class Model, class Plan>
+double evaluated() {
+  double mean = 0;
+  heddle::run<Plan>(threads, [&](auto& rank) {
+    using trainer_type = trainer<Model, Plan>;
+    trainer_type t(rank, equivalence::options<trainer_type>());
+    std::vector<std::int32_t> tokens, targets;
+    for (std::size_t i = 0; i < trainer_type::local_sequences; ++i)
+      for (std::size_t k = 0; k < positions::size; ++k) {
+        tokens.push_back(equivalence::token(0, t.global_sequence(i), k, words::size));
+        targets.push_back(equivalence::token(0, t.global_sequence(i), k + 1, words::size));
+      }
+    double const here = t.evaluate(tokens, targets).mean();
+    if (rank.rank() == 0) mean = here;
+    CHECK(t.allocated() ==
+          ledger<Model, Plan>::memory(stage_partition<resolved<Model, Plan, host_backend>>::stage_of(rank.at())));
+  });
+  return mean;
+}
+using whole_model = gpt2<gpt2_config{.vocabulary = 20, .context = 8, .layers = 4, .heads = 4, .width = 16}>;
+using nothing_trained = with_frozen<whole_model, "wte", "wpe", "h", "ln_f", "lm_head">;
+
 // Of the ledger: nothing but parameters, at rest and gathered, where nothing is trained.
 using in_the_middle = stage_memory<resolved<adapted<true>, stages, host_backend>, stage_kind::middle>;
 constexpr memory_table middle = in_the_middle::table(1, 1);
@@ -268,6 +291,13 @@ TEST_CASE("all frozen but the end under data parallelism and ZeRO-3, and under e
 TEST_CASE("frozen layers under data parallelism and ZeRO-3") {
   equivalence::compare_with_serial<adapted<true>, data_3>();
   check_unchanged<adapted<true>, data_3>();
+}
+TEST_CASE("what is frozen as a whole can be evaluated, and takes the memory of parameters alone") {
+  double const expected = evaluated<whole_model, equivalence::serial<4>>();
+  CHECK(std::fabs(evaluated<nothing_trained, equivalence::serial<4>>() - expected) <= 1e-14 * expected);
+  CHECK(std::fabs(evaluated<nothing_trained, all_3>() - expected) <= 1e-12 * expected);
+  static_assert(ledger<nothing_trained, all_3>::memory(0).of(memory_category::gradients) == 0 &&
+                ledger<nothing_trained, all_3>::memory(1).of(memory_category::optimizer_state) == 0);
 }
 TEST_CASE("frozen layers under tensor parallelism and the sequence rule") {
   equivalence::compare_with_serial<adapted<true>, tensor>();

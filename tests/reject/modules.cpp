@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <heddle/models/gpt2.hpp>
+#include <heddle/models/with_frozen.hpp>
+#include <heddle/nn/frozen.hpp>
 #include <heddle/nn/rotary.hpp>
 #include <heddle/plan/parameters.hpp>
 
@@ -41,6 +43,14 @@ using tied_head = named<"again", sequential<named<"out", linear<embed_dim, vocab
 template <fixed_string Tie>
 using tied_model = model_of<tied_head<normal(0.02), Tie>, named<"other", tied_head<normal(0.02), Tie>>>;
 
+using tied_in = named<"in", linear<embed_dim, vocab_dim, biased::no, normal(0.02), "shared">>;
+using tied_out = named<"out", linear<embed_dim, vocab_dim, biased::no, normal(0.02), "shared">>;
+/// Two uses of one parameter.
+template <class In, class Out>
+using two_uses =
+    sequential<In, named<"back", linear<vocab_dim, embed_dim>>, Out, named<"again", linear<vocab_dim, embed_dim>>>;
+using small_gpt = gpt2<gpt2_config{.vocabulary = 32, .context = 8, .layers = 2, .heads = 2, .width = 16}>;
+
 template <std::size_t Length>
 constexpr fixed_string<Length + 1> long_name = [] {
   char text[Length + 1]{};
@@ -72,11 +82,24 @@ constexpr std::size_t refused = sizeof(sequential<>);
 constexpr std::size_t refused = parameters<model_of<named<"layer", to_mlp>, named<"layer", to_embed>>>;
 #elif defined(REJECT_LONG_NAME)     // expect: 'Name' and those inside joined by points, must have at most 95 characters
 constexpr std::size_t refused = uses<of_long_name<89>, x>;
-#elif defined(REJECT_LONG_PARAMETER)         // expect: parameter<Name, ...>: 'Name' must have at most 95 characters
+#elif defined(REJECT_LONG_PARAMETER)  // expect: parameter<Name, ...>: 'Name' must have at most 95 characters
 constexpr std::size_t refused = sizeof(parameter<long_name<96>, dims<embed_dim>, zeros, false>);
-#elif defined(REJECT_TIED_UNLIKE)            // expect: all uses of the tied parameter 'Name' must agree
+#elif defined(REJECT_TIED_UNLIKE)     // expect: all uses of the tied parameter 'Name' must agree
 constexpr std::size_t refused =
     parameters<model_of<tied_head<normal(0.02), "shared">, named<"other", tied_head<zeros, "shared">>>>;
+#elif defined(REJECT_FROZEN_NOTHING)  // expect: frozen<Module>: 'Module' must have a parameter
+// shows: activation
+constexpr std::size_t refused = uses<frozen<gelu>, x>;
+#elif defined(REJECT_TIED_FROZEN)     // expect: a tied parameter is one parameter, and must be frozen in all its uses
+// expect: put both in frozen<...>, or neither
+// shows: in.weight
+// shows: out.weight
+constexpr std::size_t refused = parameters<model_of<two_uses<tied_in, frozen<tied_out>>>>;
+#elif defined(REJECT_FROZEN_PART)     // expect: 'Part' must be the name of a module within 'Model'
+// shows: h.mpl
+constexpr std::size_t refused = with_frozen<small_gpt, "wte", "h.mpl">::context;
+#elif defined(REJECT_NO_FROZEN_PART)  // expect: with_frozen<Model, Parts...>: 'Parts' must have a name
+constexpr std::size_t refused = with_frozen<small_gpt>::context;
 #elif defined(REJECT_LAYERS_WITHOUT_REPEAT)  // expect: must have exactly one repeat<
 constexpr std::size_t refused = stage_partition<on<model_of<block>, pp_2>>::stages;
 #elif defined(REJECT_TWO_REPEATS)            // expect: must have exactly one repeat<
@@ -102,6 +125,9 @@ static_assert(uses<turned<dim<head_dim, 4>>, head_4> == 0 && uses<dropout<probab
 static_assert(parameters<model_of<named<"a", to_mlp>, named<"b", to_embed>>> == 7);
 static_assert(uses<of_long_name<88>, x> == 2);
 static_assert(sizeof(parameter<long_name<95>, dims<embed_dim>, zeros, false>) == 1);
+static_assert(uses<frozen<sequential<to_mlp, gelu>>, x> == 2);
+static_assert(parameters<model_of<two_uses<frozen<tied_in>, frozen<tied_out>>>> == 8);
+static_assert(with_frozen<small_gpt, "wpe", "h.mlp">::context == 8);
 static_assert(parameters<tied_model<"shared">> == 6 && parameters<tied_model<"">> == 7);
 static_assert(stage_partition<on<model_of<repeat<dim<layers, 2>, block>>, pp_2>>::stages == 2);
 #endif

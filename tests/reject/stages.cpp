@@ -2,6 +2,7 @@
 // Models that cannot be cut into the stages that a plan asks for, and parameters that two stages cannot share.
 #include <heddle/backend/host.hpp>
 #include <heddle/models/gpt2.hpp>
+#include <heddle/nn/frozen.hpp>
 #include <heddle/plan/ledger.hpp>
 
 using namespace heddle;
@@ -48,6 +49,12 @@ static_assert(parameters_of<refused, two_parts>::count == 0);
 using refused = model_of<named<"in", embedding<words, width, normal(0.02), "table">>, repeated<dim<layers, 4>>,
                          named<"out", linear<width, words, biased::no, normal(0.03), "table">>>;
 static_assert(parameters_of<refused, two_stages>::count == 1);
+#elif defined(REJECT_FROZEN_END)    // expect: a tied parameter is one parameter, and must be frozen in all its uses
+// shows: in.weight
+// shows: out.weight
+using refused = model_of<frozen<named<"in", embedding<words, width, normal(0.02), "table">>>, repeated<dim<layers, 4>>,
+                         named<"out", linear<width, words, biased::no, normal(0.02), "table">>>;
+static_assert(parameters_of<refused, two_stages>::count == 1);
 #elif defined(REJECT_SAME_NAME)     // expect: parameter 'Name' must be declared once
 using refused =
     model_of<in, named<"norm", layer_norm<width>>, repeated<dim<layers, 4>>, named<"norm", layer_norm<width>>, out>;
@@ -55,6 +62,10 @@ static_assert(parameters_of<refused, two_stages>::count == 0);
 #else
 static_assert(parameters_of<model_of<in, repeated<dim<layers, 4>>, out>, two_stages>::count == 0);
 static_assert(parameters_of<model_of<in, repeated<dim<blocks, 4>>, out>, two_parts>::count == 0);
+static_assert(parameters_of<model_of<frozen<named<"in", embedding<words, width, normal(0.02), "table">>>,
+                                     frozen<repeated<dim<layers, 4>>>,
+                                     named<"out", frozen<linear<width, words, biased::no, normal(0.02), "table">>>>,
+                            two_stages>::count == 1);
 static_assert(parameters_of<model_of<named<"in", embedding<words, width, normal(0.02), "table">>,
                                      repeated<dim<layers, 4>, repeat<dim<blocks, 2>, block>>,
                                      named<"out", linear<width, words, biased::no, normal(0.02), "table">>>,

@@ -72,6 +72,7 @@ struct loss_inside {
   using head = hd::sequential<hd::product<hd::dims<e>, hd::dims<v>, hd::normal(1)>, hd::cross_entropy<v>>;
   using module = hd::sequential<hd::named<"in", hd::embedding<v, e>>, hd::named<"out", head>, squared>;
 };
+using all_frozen = hd::with_frozen<good, "wte", "wpe", "h", "ln_f", "lm_head">;
 struct no_model {};
 struct no_plan {};
 
@@ -108,16 +109,22 @@ void refused() { construct<scheduled<in_two_parts>>(); }
 #elif defined(REJECT_NO_MODEL)           // expect: trainer<Model, Plan>: 'Model' must be a language model
 // shows: no_model
 using refused = decltype(hd::trainer<no_model, plan>::context);
-#elif defined(REJECT_NO_PLAN)        // expect: trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan
+#elif defined(REJECT_NO_PLAN)      // expect: trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan
 // shows: no_plan
 using refused = decltype(hd::trainer<good, no_plan>::context);
-#elif defined(REJECT_NO_LOSS)        // expect: the last module of the top level of 'module' must be a loss
+#elif defined(REJECT_NO_LOSS)      // expect: the last module of the top level of 'module' must be a loss
 // shows: no_loss
 using refused = decltype(hd::trainer<no_loss, one>::context);
-#elif defined(REJECT_LOSS_INSIDE)    // expect: a module that ends in a loss must be the last
+#elif defined(REJECT_LOSS_INSIDE)  // expect: a module that ends in a loss must be the last
 // expect: put what follows it before it, or into the loss
 static_assert(hd::ledger<loss_inside, one>::parameters > 0);
-#elif defined(REJECT_PROCESS_GROUP)  // expect: along<Axis>: 'Axis' must be an axis of the mesh
+#elif defined(REJECT_NOTHING_TRAINED)  // expect: step: 'Model' must have a parameter that is trained
+// expect: take frozen<...> off what is to be trained, or call evaluate and logits alone
+// errors: at most 1
+void refused() {
+  hd::run<one>(hd::threads, [](auto& rank) { hd::trainer<all_frozen, one>{rank}.step({}, {}); });
+}
+#elif defined(REJECT_PROCESS_GROUP)    // expect: along<Axis>: 'Axis' must be an axis of the mesh
 // expect: so add the axis to the mesh or name one that it has
 // shows: heddle::ep
 void refused() {
@@ -128,6 +135,9 @@ static_assert(hd::ledger<good, plan>::parameters > 0 && hd::ledger<good, exactly
 static_assert(hd::ledger<good, bucketed<16>>::peak_bytes > 0 && hd::ledger<good, bucketed<4, 0>>::peak_bytes > 0);
 struct alone : hd::plan<hd::bucket<1>> {};  // reduces nothing
 static_assert(hd::ledger<good, alone>::peak_bytes > 0);
+void evaluated() {
+  hd::run<one>(hd::threads, [](auto& rank) { hd::trainer<all_frozen, one>{rank}.evaluate({}, {}); });
+}
 void accepted_too() { construct<scheduled<hd::gpipe>>(); }
 void accepted() {
   hd::run<plan>(hd::threads, [](auto& rank) { rank.template along<hd::tp>().barrier(); });

@@ -186,6 +186,30 @@ class Plan(unittest.TestCase):
         self.assertEqual([w["bytes"]["scratch"] - p["bytes"]["scratch"] for w, p in zip(one, chunks)],
                          [0, (64 - 16) * (2048 + 1 + 3) * 4])
 
+    def test_frozen_parts(self):
+        """All but the final norm: 2 × 32 of 52,704 parameters have gradients and state, and nothing else is reduced."""
+        question = [*QUESTION, "--frozen", "wte,wpe,h,lm_head"]
+        text = self.answered(*question).stdout
+        self.assertIn("parameters  52,704, fp32, of which 52,640 are frozen", text)
+        tuned = json.loads(self.answered(*question, "--json", "-").stdout)
+        self.assertEqual((tuned["parameters"], tuned["trained_parameters"]), (52704, 64))
+        self.assertEqual([stage["bytes"]["gradients"] for stage in tuned["memory"]], [0, 64 * 4])
+        self.assertEqual([stage["bytes"]["parameters"] for stage in tuned["memory"]],
+                         [stage["bytes"]["parameters"] for stage in self.plan["memory"]])
+        for p in tuned["parameter"]:
+            self.assertEqual(p["trained"], p["name"].startswith("ln_f."))
+            self.assertEqual("gradient" in p, p["trained"])
+        self.assertEqual({name for c in tuned["collective"] for name in c.get("parameters", [])},
+                         {"ln_f.weight", "ln_f.bias"})
+        # No backward reaches the first stage, nor the layers of the second.
+        of_layers = [c for c in tuned["collective"] if c["phase"] == "backward" and c["where"].startswith("h.")]
+        self.assertEqual(of_layers, [])
+        self.assertEqual([row["bytes"] for row in tuned["memory"][0]["rows"] if row["what"].startswith("saved by")], [0])
+        self.assertIn("; tied; frozen", self.answered(*question, "--parameter", "wte.weight").stdout)
+        self.refused(["'Part' must be the name of a module", "h.mpl"], *MODEL, "--mesh", 1, "--frozen", "h.mpl", status=1)
+        self.refused(["frozen in all its uses or in none", "wte.weight", "lm_head.weight"], *MODEL, "--mesh", 1, "--frozen",
+                     "wte", status=1)
+
     def test_a_plan_that_cannot_work(self):
         question = MODEL + ["--mesh", "tp=8"]
         said = self.refused(["plan_error<size_of<heads, 4>, must_be_a_multiple_of<8>, use_a_size_of<8>, "
@@ -246,6 +270,8 @@ class Plan(unittest.TestCase):
         plan.checked(plan.read("--model gpt2 --layers 128 --width 25600 --heads 160 --vocabulary 51200 --context 2048 --mesh "
                                "dp=1024,pp=64,tp=8 --micro-batch 1 --accumulate 512".split()))
         self.question_refused(["--bucket", "25MiB"], *gpt, "--mesh", "dp=4", "--bucket", "25 MB")
+        self.question_refused(["--frozen", "'wte wpe'"], *gpt, "--mesh", 1, "--frozen", "wte wpe")
+        self.question_refused(["--frozen", "'h' twice"], *gpt, "--mesh", 1, "--frozen", "h,wte,h")
         self.question_refused(["--fits", "2^60"], *gpt, "--mesh", 1, "--fits", 2**60 + 1)
         self.assertEqual(plan.checked(plan.read(["--model=gpt2", "--mesh=1", f"--fits={2**60}"]))["fits"], 2**60)
         self.question_refused(["--dropout", "below 1", "15 decimals"], *gpt, "--mesh", 1, "--dropout", "0." + 16 * "9")
@@ -266,7 +292,7 @@ class Plan(unittest.TestCase):
         for text in (f"2;touch {mark}", f"$(touch {mark})", f"`touch {mark}`", f"2> {mark}", '2"; int x[', "2>{};}/*",
                      "2\n#include <x>", "\x1b[2J", "../../etc", "x" * 5000, "__import__('os')"):
             for option in ("--model", "--layers", "--mesh", "--rules", "--zero", "--padding", "--precision", "--schedule",
-                           "--bucket", "--fits", "--reduce", "--tied", "--dropout", "--global-batch"):
+                           "--bucket", "--fits", "--reduce", "--tied", "--dropout", "--global-batch", "--frozen"):
                 arguments = dict([("--model", "gpt2"), ("--mesh", "dp=2")]) | {option: text}
                 self.question_refused([option], *[word for pair in arguments.items() for word in pair])
             self.question_refused(["--mesh"], "--model", "gpt2", "--mesh", f"dp={text}")
@@ -295,7 +321,7 @@ class Plan(unittest.TestCase):
         told = self.answered("--help").stdout
         for option in ("model", "mesh", "rules", "sequence-parallel", "micro-batch", "accumulate", "global-batch", "schedule",
                        "zero", "bucket", "reduce", "logit-chunk", "precision", "padding", "fits", "why", "parameter", "activation", "json",
-                       "layers", "width", "heads", "vocabulary", "context", "mlp", "tied", "biased", "dropout", "kv-heads"):
+                       "layers", "width", "heads", "vocabulary", "context", "mlp", "tied", "biased", "dropout", "kv-heads", "frozen"):
             self.assertIn(f"--{option} ", told)
 
 

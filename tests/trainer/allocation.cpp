@@ -24,9 +24,9 @@ struct allocations_in_steps {
   std::vector<std::array<std::size_t, 5>> of_rank;
   std::size_t after_first = 0;
 };
-template <class Plan>
+template <class Model, class Plan>
 allocations_in_steps count_in_steps(threads_type where) {
-  using trainer_type = trainer<model, Plan>;
+  using trainer_type = trainer<Model, Plan>;
   allocations_in_steps counted{std::vector<std::array<std::size_t, 5>>(Plan::mesh::size), 0};
   std::barrier together(static_cast<std::ptrdiff_t>(Plan::mesh::size));
   std::size_t before = 0;
@@ -46,10 +46,10 @@ allocations_in_steps count_in_steps(threads_type where) {
   return counted;
 }
 
-template <class Plan>
+template <class Plan, class Model = model>
 void check_no_allocation(threads_type where = threads) {
   // The first step may make buffers that live as long as their thread: Eigen's packing, the communicator's records.
-  allocations_in_steps const counted = count_in_steps<Plan>(where);
+  allocations_in_steps const counted = count_in_steps<Model, Plan>(where);
   for (auto const& rank : counted.of_rank)
     for (std::size_t s = 1; s < 5; ++s) CHECK(rank[s] == 0);
   CHECK(counted.after_first == 0);
@@ -113,6 +113,9 @@ TEST_CASE("after the first, a step under dp2 pp2 tp2 with dropout allocates noth
 }
 TEST_CASE("a step under zero 3 with small buckets allocates nothing on any rank") { check_no_allocation<sharded>(); }
 TEST_CASE("nor does one that reduces gradients per micro-batch") { check_no_allocation<at_once>(); }
+TEST_CASE("nor does one of a model of which a part is frozen, under zero 3 and per micro-batch") {
+  check_no_allocation<at_once, with_frozen<model, "wte", "lm_head", "h.attn">>();
+}
 TEST_CASE("nor does one with three threads, neither on the rank's own nor on the two that help it") {
   check_no_allocation<serial>(threads.per_rank(3));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// known-faults ZP-1, ZP-2, LS-3, GN-3, TE-2: parts that pad, parts that are empty, parameters that nothing uses;
-// buckets of unlike lengths.
+// known-faults ZP-1, ZP-2, ZP-4, LS-3, GN-3, TE-2: parts that pad, parts that are empty, parameters that nothing uses,
+// and such as are frozen; buckets of unlike lengths.
 #include <algorithm>
 #include <cmath>
 #include <heddle/heddle.hpp>
@@ -62,6 +62,11 @@ using chain = model_of<3, named<"e", embedding<dim<vocab, 5>, width, normal(1)>>
                        residual<sequential<named<"up", linear<width, hidden, biased::yes, normal(1)>>, gelu,
                                            named<"down", linear<hidden, width, biased::yes, normal(1)>>>>,
                        weighted_loss<>>;
+// A frozen scale between two matrices that are trained.
+using held = model_of<3, named<"e", embedding<dim<vocab, 5>, width, normal(1)>>,
+                      named<"up", linear<width, hidden, biased::no, normal(1)>>,
+                      named<"scale", frozen<scaled<hidden, normal(1)>>>,
+                      named<"down", linear<hidden, width, biased::no, normal(1)>>, weighted_loss<>>;
 template <std::size_t Ranks, std::size_t Stage, gradient_reduction When>
 struct sharded : plan<data<Ranks>, precision<fp64>, zero<Stage>, reduce_gradients<When>> {};
 struct alone : plan<precision<fp64>> {};
@@ -261,6 +266,29 @@ TEST_CASE("fused linears, gathered as they are needed, train as on one rank") {
     for (std::size_t i = 0; i < p.second.value.size(); ++i)
       CHECK(parts.parameter.at(p.first).value[i] == doctest::Approx(p.second.value[i]).epsilon(1e-12));
   }
+}
+
+TEST_CASE("ZP-4: a frozen scale that rests in parts is whole in backward, and is never written") {
+  basic_trainer<held, alone, host_backend>::options const options{
+      .learning_rate = 0.1, .clip = 20, .optimizer = decaying};
+  auto const start = train<held, alone>(options, 0, looked_up), whole = train<held, alone>(options, 3, looked_up);
+  auto const check = [&](trained const& parts) {
+    CHECK(parts.parameter.at("scale.weight").value == start.parameter.at("scale.weight").value);
+    CHECK(parts.parameter.at("scale.weight").gradient.empty());
+    for (auto const& name : {"e.weight", "up.weight", "down.weight"}) {
+      CAPTURE(name);
+      auto const &found = parts.parameter.at(name), &expected = whole.parameter.at(name);
+      CHECK(found.value != start.parameter.at(name).value);
+      REQUIRE(found.gradient.size() == expected.gradient.size());
+      for (std::size_t i = 0; i < found.value.size(); ++i) {
+        CHECK(found.value[i] == doctest::Approx(expected.value[i]).epsilon(1e-12));
+        CHECK(found.gradient[i] == doctest::Approx(expected.gradient[i]).epsilon(1e-10));
+      }
+    }
+  };
+  check(whole);
+  check(train<held, sharded<2, 3, per_micro_batch>>(options, 3, looked_up));
+  check(train<held, sharded<4, 3, per_step>>(options, 3, looked_up));
 }
 
 TEST_CASE("TE-2: outside a step a rank has its own part of a parameter, and knows which") {

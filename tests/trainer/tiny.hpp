@@ -263,17 +263,16 @@ trained train(typename basic_trainer<Model, Plan, host_backend>::options const& 
     for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
       auto const p = trainer.parameter(n);
       auto& whole = result.parameter[std::string(p.entry->name.view())];
-      whole.value.resize(p.entry->dims.size());
-      whole.gradient.resize(p.entry->dims.size());
-      // Parameter and reduced gradient may rest in unlike parts.
+      // Parameter and reduced gradient may rest in unlike parts; what is frozen has no gradient.
       auto const join = [&](layout const& rest, auto const* from, std::vector<double>& to) {
+        to.resize(p.entry->dims.size());
         for_each_run(local_index_map(Plan::mesh::value, p.entry->dims, rest, rank.at()),
                      [&](std::size_t begin, std::size_t count, std::uint64_t global) {
                        for (std::size_t i = 0; i < count; ++i) to[global + i] = static_cast<double>(from[begin + i]);
                      });
       };
       join(p.entry->rest, p.value, whole.value);
-      join(p.entry->gradient_rest, p.gradient, whole.gradient);
+      if (p.gradient != nullptr) join(p.entry->gradient_rest, p.gradient, whole.gradient);
     }
   });
   return result;

@@ -38,6 +38,7 @@ MOST_MICRO_BATCHES = 1 << 16
 MOST_SCHEDULED = 1 << 21  # stages × micro-batches: each is written out and simulated when the program runs
 MOST_SIZE = 1 << 40
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+PART = re.compile(r"[a-z][a-z0-9_]{0,31}(\.[a-z0-9_]{1,32}){0,4}")
 
 
 class refused(Exception):
@@ -132,13 +133,24 @@ def read_padding(text):
     return pads
 
 
+def read_frozen(text):
+    parts = text.split(",")
+    for part in parts:
+        if not PART.fullmatch(part):
+            raise refused(f"--frozen: must be names of modules, as parameters' names begin, not {shown(part)}; write "
+                          "--frozen wte,h.mlp")
+        if parts.count(part) > 1:
+            raise refused(f"--frozen: has {shown(part)} twice; take one of the two out")
+    return parts
+
+
 def read(arguments):
     """The question: {option: value}, each checked alone."""
     asked = {"parameter": [], "activation": []}
     rest = list(arguments)
     values = {"model", "mesh", "rules", "sequence-parallel", "micro-batch", "global-batch", "accumulate", "schedule",
               "zero", "bucket", "reduce", "logit-chunk", "precision", "padding", "fits", "parameter", "activation", "json", "tied",
-              "biased", "dropout"} | {size.replace("_", "-") for size in SIZES}
+              "biased", "dropout", "frozen"} | {size.replace("_", "-") for size in SIZES}
     while rest:
         option = rest.pop(0)
         if option == "--why":
@@ -201,6 +213,8 @@ def checked(asked):
         q["zero"] = read_zero(asked["zero"], q["mesh"])
     if "padding" in asked:
         q["padding"] = read_padding(asked["padding"])
+    if "frozen" in asked:
+        q["frozen"] = read_frozen(asked["frozen"])
     for key in ("bucket", "logit_chunk", "fits"):
         if key in asked:
             q[key] = size_in_bytes("--" + key.replace("_", "-"), asked[key])
@@ -311,10 +325,13 @@ def program_text(q):
     request = {key: value for key, value in q.items()
                if value is not None and key not in ("why", "parameter", "activation", "json", "fits")}
     lines = ["// SPDX-License-Identifier: Apache-2.0", '#include "plan_program.hpp"',
-             f"#include <heddle/models/{q['model']}.hpp>", "#include <heddle/pipeline/gpipe.hpp>",
-             "#include <heddle/plan/plan.hpp>", "namespace hd = heddle;"]
+             f"#include <heddle/models/{q['model']}.hpp>", "#include <heddle/models/with_frozen.hpp>",
+             "#include <heddle/pipeline/gpipe.hpp>", "#include <heddle/plan/plan.hpp>", "namespace hd = heddle;"]
     lines += [f'struct axis_{name} : hd::axis_name<"{name}"> {{}};' for name in own]
-    lines += [f"using model = hd::{q['model']}<hd::{q['model']}_config{{{', '.join(config)}}}>;",
+    model = f"hd::{q['model']}<hd::{q['model']}_config{{{', '.join(config)}}}>"
+    if "frozen" in q:
+        model = f"hd::with_frozen<{', '.join([model] + [json.dumps(part) for part in q['frozen']])}>"
+    lines += [f"using model = {model};",
               f"struct plan : hd::plan<{', '.join(policies)}> {{}};",
               "using resolved = hd::resolved<model, plan, host_sizes>;",
               "static_assert(sizeof(hd::legal<resolved>) > 0);",
