@@ -171,9 +171,10 @@ void check_law() {
   REQUIRE(whole.of.size() == part.of.size());
   double squares = 0;
   std::size_t frozen_ones = 0;
-  for (auto const& [name, p] : part.of) {
-    CAPTURE(name);
-    auto const& w = whole.of.at(name);
+  for (auto const& named_parameter : part.of) {
+    auto const& p = named_parameter.second;
+    CAPTURE(named_parameter.first);
+    auto const& w = whole.of.at(named_parameter.first);
     CHECK(p.before == w.before);
     if (p.gradient.empty()) {
       ++frozen_ones;
