@@ -3,6 +3,7 @@
 // word. Whole models are counted, so a module that comes out differently shows. A green compilation is the pass.
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
+#include <heddle/models/with_frozen.hpp>
 #include <heddle/plan/ledger.hpp>
 #include <heddle/train/run.hpp>
 #include <heddle/train/trainer.hpp>
@@ -30,6 +31,14 @@ using llama_7b = hd::llama<hd::llama_config{}>;
 static_assert(hd::count_parameters<hd::resolved<gpt2_124m, one_rank, sizes_only>>() == 124439808);
 static_assert(hd::count_parameters<hd::resolved<gpt2_124m, three_d, sizes_only>>() == 124439808);
 static_assert(hd::count_parameters<hd::resolved<llama_7b, one_rank, sizes_only>>() == 6738415616);
+
+using tuned = hd::with_frozen<gpt2_124m, "wte", "lm_head", "wpe", "h.attn">;
+static_assert(hd::count_all_parameters<hd::resolved<tuned, three_d, sizes_only>>().all == 124439808);
+static_assert(hd::count_all_parameters<hd::resolved<tuned, three_d, sizes_only>>().trained ==
+              12 * (8 * 768 * 768 + 5 * 768 + 4 * 768) + 2 * 768);
+// All but the last norm: no backward reaches the layers.
+using ended = hd::with_frozen<gpt2_124m, "wte", "lm_head", "wpe", "h">;
+static_assert(hd::stage_partition<hd::resolved<ended, three_d, sizes_only>>::stage<hd::stage_kind::middle>::saved == 0);
 
 using middle = hd::stage_partition<hd::resolved<gpt2_124m, three_d, sizes_only>>::stage<hd::stage_kind::middle>;
 constexpr hd::traffic_table forward = [] {

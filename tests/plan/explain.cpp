@@ -152,6 +152,10 @@ TEST_CASE("what is frozen has no reductions, and what no backward reaches is gat
       for (auto const& name : c.parameters) CHECK(name.substr(0, 2) != "h.");
     }
   }
+  // The frozen head does not keep its input: backward brings it, for the logits, which are in chunks.
+  CHECK(why(layers, "lm_head", phase::backward, "the input", operation::all_gather) != "");
+  CHECK(why(layers, "lm_head", phase::forward, "the input", operation::all_gather) == "");
+  CHECK(why(layers, "h.attn.qkv", phase::forward, "the input", operation::all_gather) != "");
   // The tie's two copies are not summed, since they have no gradient.
   CHECK(why(layers, "wte.weight", phase::gradients, "the gradient, of the pipeline's two ends",
             operation::all_reduce) == "");

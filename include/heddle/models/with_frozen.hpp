@@ -25,48 +25,56 @@ constexpr fixed_string<Length + 1> joined_name(std::string_view outer, std::stri
   for (char c : name) text[n++] = c;
   return fixed_string<Length + 1>(text);
 }
-template <fixed_string Outer, NamedModule Module>
-inline constexpr auto name_within =
-    joined_name<Outer.view().size() + (Outer.view().empty() ? 0 : 1) + Module::name.size()>(Outer.view(), Module::name);
+/// Names as types: nvcc deduces no `fixed_string` from a type's arguments.
+struct no_name {
+  static constexpr std::string_view name = "";
+};
+template <class Outer, NamedModule Module>
+struct name_within {
+  static constexpr auto text =
+      joined_name<Outer::name.size() + (Outer::name.empty() ? 0 : 1) + Module::name.size()>(Outer::name, Module::name);
+  static constexpr std::string_view name = text.view();
+};
+template <fixed_string... Names>
+struct name_set {
+  static constexpr bool has(std::string_view name) { return ((Names.view() == name) || ...); }
+};
 
-/// A module, whose names begin with `Outer`, with those named `Parts` frozen; and whether one is named `name`.
-template <class Module, fixed_string Outer, fixed_string... Parts>
+/// A module, whose names begin with `Outer`, with those in the set `Parts` frozen; and whether one is named `name`.
+template <class Module, class Outer, class Parts>
 struct frozen_parts {
   using type = Module;
   static constexpr bool has(std::string_view) { return false; }
 };
-template <NamedModule Module, fixed_string Outer, fixed_string... Parts>
-struct frozen_parts<Module, Outer, Parts...> {
-  static constexpr auto here = name_within<Outer, Module>;
-  using inner = frozen_parts<typename Module::named_module, here, Parts...>;
-  using type = std::conditional_t<((here.view() == Parts.view()) || ...), frozen<Module>,
-                                  named<name_within<"", Module>, typename inner::type>>;
-  static constexpr bool has(std::string_view name) { return here.view() == name || inner::has(name); }
+template <NamedModule Module, class Outer, class Parts>
+struct frozen_parts<Module, Outer, Parts> {
+  using here = name_within<Outer, Module>;
+  using inner = frozen_parts<typename Module::named_module, here, Parts>;
+  using type = std::conditional_t<Parts::has(here::name), frozen<Module>,
+                                  named<name_within<no_name, Module>::text, typename inner::type>>;
+  static constexpr bool has(std::string_view name) { return here::name == name || inner::has(name); }
 };
-template <class Module, fixed_string Outer, fixed_string... Parts>
-struct frozen_parts<frozen<Module>, Outer, Parts...> {
-  using inner = frozen_parts<Module, Outer, Parts...>;
+template <class Module, class Outer, class Parts>
+struct frozen_parts<frozen<Module>, Outer, Parts> {
   using type = frozen<Module>;
-  static constexpr bool has(std::string_view name) { return inner::has(name); }
+  static constexpr bool has(std::string_view name) { return frozen_parts<Module, Outer, Parts>::has(name); }
 };
-template <class Branch, fixed_string Outer, fixed_string... Parts>
-struct frozen_parts<residual<Branch>, Outer, Parts...> {
-  using inner = frozen_parts<Branch, Outer, Parts...>;
+template <class Branch, class Outer, class Parts>
+struct frozen_parts<residual<Branch>, Outer, Parts> {
+  using inner = frozen_parts<Branch, Outer, Parts>;
   using type = residual<typename inner::type>;
   static constexpr bool has(std::string_view name) { return inner::has(name); }
 };
-template <class Layers, class Block, fixed_string Outer, fixed_string... Parts>
-struct frozen_parts<repeat<Layers, Block>, Outer, Parts...> {
-  using inner = frozen_parts<Block, Outer, Parts...>;
+template <class Layers, class Block, class Outer, class Parts>
+struct frozen_parts<repeat<Layers, Block>, Outer, Parts> {
+  using inner = frozen_parts<Block, Outer, Parts>;
   using type = repeat<Layers, typename inner::type>;
   static constexpr bool has(std::string_view name) { return inner::has(name); }
 };
-template <class... Modules, fixed_string Outer, fixed_string... Parts>
-struct frozen_parts<sequential<Modules...>, Outer, Parts...> {
-  using type = sequential<typename frozen_parts<Modules, Outer, Parts...>::type...>;
-  static constexpr bool has(std::string_view name) {
-    return (frozen_parts<Modules, Outer, Parts...>::has(name) || ...);
-  }
+template <class... Modules, class Outer, class Parts>
+struct frozen_parts<sequential<Modules...>, Outer, Parts> {
+  using type = sequential<typename frozen_parts<Modules, Outer, Parts>::type...>;
+  static constexpr bool has(std::string_view name) { return (frozen_parts<Modules, Outer, Parts>::has(name) || ...); }
 };
 
 template <class Model, fixed_string Part, bool Found>
@@ -88,11 +96,13 @@ template <LanguageModel Model, fixed_string... Parts>
 struct with_frozen : Model {
   static_assert(sizeof...(Parts) > 0,
                 "with_frozen<Model, Parts...>: 'Parts' must have a name; add one, or use 'Model'");
-  static_assert(
-      (detail::part_of_model<Model, Parts,
-                             detail::frozen_parts<typename Model::module, "", Parts...>::has(Parts.view())>::value &&
-       ...));
-  using module = typename detail::frozen_parts<typename Model::module, "", Parts...>::type;
+
+ private:
+  using with_parts = detail::frozen_parts<typename Model::module, detail::no_name, detail::name_set<Parts...>>;
+  static_assert((detail::part_of_model<Model, Parts, with_parts::has(Parts.view())>::value && ...));
+
+ public:
+  using module = typename with_parts::type;
 };
 
 }  // namespace heddle

@@ -72,6 +72,7 @@ inline constexpr std::size_t rows_scratch<Placed> = Placed::rows_scratch;
 ///                              backward_rows; 0 if none
 ///   rows_read_input            backward_rows reads the input where backward does not: who asks for rows keeps it
 ///   rows_scratch               of backward_rows
+///   goes_back                  of primitives: false where nothing before or in them is trained: there is no backward
 ///   logit_rows                 of what ends in a loss in chunks (nn/chunked_loss.hpp): in training forward gives 0,
 ///                              and backward the loss
 ///   saved, forward_scratch, backward_scratch, sites
@@ -238,7 +239,8 @@ struct placed {
   static void forward_rows(Context& c, frame<element> f, X const* x, F use) {
     if constexpr (gathered_for_rows != 0)
       if (c.training()) {  // nobody computes before backward
-        if (!f.asked) c.before_forward(f.use, 0);
+        if constexpr (uses.size() != 0)
+          if (!f.asked) c.before_forward(f.use, 0);
         return;
       }
     X const* const x_compute = begin_forward(c, f, x);

@@ -10,8 +10,8 @@ namespace heddle {
 ///
 /// **Layouts.** By the contraction rule: where an axis splits a dimension of `Out` (a column-parallel linear) the
 /// cotangent of x comes out partial over it; where it splits one of `In` (row-parallel) y does; where it splits a
-/// leading dimension (data parallelism) the weight's gradient does. **Saves** x; nothing
-/// within `frozen`.
+/// leading dimension (data parallelism) the weight's gradient does. **Saves** x;
+/// within `frozen` nothing.
 template <class In, class Out, initializer Init, fixed_string Tie = "">
 struct product : primitive {
   using parameters = parameter_list<parameter<"weight", detail::concatenation_t<Out, In>, Init, true, Tie>>;

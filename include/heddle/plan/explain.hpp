@@ -94,12 +94,13 @@ class explained_stage {
       return say_.in_op(op, r, name, dims, a);
     };
 
-    row.phase = step_phase::forward;
+    row.phase = o.input_in_backward ? step_phase::backward : step_phase::forward;
     row.what = "the input";
     add_path(row, o.in, o.input_own, o.input_compute, o.in_path, times, o.reads_tokens ? sizeof(std::int32_t) : bytes,
              [&](std::size_t a) {
                return say_.between_ops("the input", o.in, kept, a) + "; " + value(role::operand, "the input", o.in, a);
              });
+    row.phase = step_phase::forward;
     explain_algorithm(row, o, op, o.forward, times);
     row.what = "the output";
     add_path(row, o.out, o.output_pending, o.output_own, o.out_path, times, bytes, [&](std::size_t a) {

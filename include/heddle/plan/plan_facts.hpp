@@ -34,6 +34,7 @@ struct op_facts {
   layout output_pending{}, output_own{};                   ///< as it comes out; between ops
   redistribution in_path{}, out_path{};
   redistribution out_dual{.exists = true}, in_dual{.exists = true};
+  bool input_in_backward = false;       ///< in_path is executed there: of a frozen head whose logits come in chunks
   bool moves_cotangent = false;         ///< in_dual is executed: what reads tokens passes nothing back
   redistribution token_path{};          ///< of token ids and targets to the op
   traffic_table forward{}, backward{};  ///< what the op's own algorithm moves in one call
@@ -165,14 +166,22 @@ stage_facts facts_of_stage(std::size_t first, std::size_t last) {
   f.last = last;
   if (partition::axis != R::mesh::value.axes) f.at[partition::axis] = first;
   std::size_t uses = 0;
+  // Of a loss in chunks the op before it gives the rows; with its bias, where that adds a constant to them.
+  constexpr std::size_t none = ~std::size_t{0};
+  std::size_t source = none;
+  bool brings_rows = false;
   for_each_op<stage>([&]<class Module, class Op>(op_tag<Module, Op>, op_site const& site) {
     f.ops.push_back(facts_of_op<Module, Op>(site, f.at));
     if constexpr (Op::chunk_rows != 0 && stage::logit_rows != 0) {
+      if (source != none) f.ops[source].input_in_backward = brings_rows;
       f.ops.back().forward = f.ops.back().backward = {};
       loss_chunks<Op>::count(f.ops.back().backward, f.at);
     }
     f.ops.back().first_use = uses;
     uses += f.ops.back().uses;
+    if (source != none && (Op::adds_constant || Op::identity)) return;
+    source = f.ops.size() - 1;
+    brings_rows = Op::gathered_for_rows != 0;
   });
   f.parameters.assign(parameters::entry.begin(), parameters::entry.end());
   f.of_use.assign(parameters::of_use.begin(), parameters::of_use.end());
