@@ -10,6 +10,7 @@ check_headers.py link INCLUDE [NVCC] -- COMPILER ...       two files that includ
 check_headers.py uses FOLDER INCLUDE [NVCC] -- COMPILER .. two files that use what they include link, and come to the
                                                            same (with NVCC: two more, without and with relocatable
                                                            device code): FOLDER's part.cpp and part.cu
+With --no-cuda behind INCLUDE, where there is no CUDA Toolkit, the headers that include its own are left out, which is said.
 """
 import pathlib
 import re
@@ -21,17 +22,22 @@ from check_layers import blank
 
 # Folders whose headers .cu files include. That each includes what it needs is the same for every compiler.
 CUDA_FOLDERS = ("layout", "comm", "tensor", "nn")
+# Whose headers include NVIDIA's.
+CUDA_BACKEND = "heddle/backend/cuda/"
 # Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
 # <rpcndr.h>: any of them may be on when a user's file reaches our headers.
 TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERFLOW HUGE linux unix small hyper
 None Bool Status Success True False""".split()
 
 
+no_cuda = False
+
+
 def headers(include):
     found = sorted(path.relative_to(include).as_posix() for path in include.glob("heddle/**/*.hpp"))
     if not found:
         sys.exit(f"{include}: holds no heddle header; name the folder that users put on their include path")
-    return found
+    return [name for name in found if not (no_cuda and name.startswith(CUDA_BACKEND))]
 
 
 def includes(names):
@@ -52,7 +58,7 @@ def alone(include, command):
 
 
 def cuda_headers(include):
-    return [name for name in headers(include) if name.split("/")[1] in CUDA_FOLDERS]
+    return [name for name in headers(include) if name.split("/")[1] in CUDA_FOLDERS or name.startswith(CUDA_BACKEND)]
 
 
 def names(include):
@@ -122,8 +128,13 @@ def uses(parts, include, nvcc, command):
 
 
 def main(arguments):
+    global no_cuda
     at = arguments.index("--") if "--" in arguments else len(arguments)
     kind, options, command = arguments[0] if arguments else "", arguments[1:at], arguments[at + 1:]
+    if "--no-cuda" in options:
+        options.remove("--no-cuda")
+        no_cuda = True
+        print(f"skipped: the headers of {CUDA_BACKEND}, without the CUDA Toolkit's")
     if kind not in ("alone", "names", "link", "uses") or not options or (kind != "names") != bool(command):
         sys.exit(__doc__)
     parts = pathlib.Path(options.pop(0)).resolve() if kind == "uses" else None

@@ -20,22 +20,25 @@ LAYERS = {
     "comm": BOTTOM,
     "tensor": BOTTOM | {"layout", "comm"},
     "backend/host": BOTTOM | {"layout", "comm", "tensor"},
+    "backend/cuda": BOTTOM | {"layout", "comm", "tensor"},
     "precision": BOTTOM | {"layout", "tensor"},
     "optim": BOTTOM | {"layout", "comm", "tensor", "precision"},
     "pipeline": BOTTOM | {"layout", "comm", "tensor"},
     "nn": BOTTOM | {"layout", "tensor", "precision"},
     "models": BOTTOM | {"layout", "tensor", "precision", "nn"},
 }
-LAYERS["plan"] = set(LAYERS) - {"backend/host"}
-LAYERS["train"] = set(LAYERS)
-LAYERS["heddle"] = set(LAYERS)  # the umbrella heddle.hpp
+LAYERS["plan"] = set(LAYERS) - {"backend/host", "backend/cuda"}
+# The device backend is a template argument here, too: no program needs the CUDA Toolkit that does not ask for it.
+LAYERS["train"] = set(LAYERS) - {"backend/cuda"}
+LAYERS["heddle"] = set(LAYERS) - {"backend/cuda"}  # the umbrella heddle.hpp
 
 # What every .cu file parses; in `plan`, sets of plans are collections for users.
 NVCC_PARSES = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "models")
 # (layers, what their headers must not include, why)
 BANNED = [
     (set(LAYERS) - {"backend/host"}, re.compile(r"^(Eigen/|unsupported/Eigen/)"), "Eigen belongs to backend/host"),
-    (set(LAYERS), re.compile(r"^(cuda|nccl|cublas|mpi\.h)"), "device and MPI headers belong to their own backend"),
+    (set(LAYERS) - {"backend/cuda"}, re.compile(r"^(cuda|nvtx3/|cublas)"), "device headers belong to their own backend"),
+    (set(LAYERS), re.compile(r"^(nccl|mpi\.h)"), "NCCL's and MPI's headers belong to their own backend"),
     (set(LAYERS), re.compile(r"^(iostream|ranges|regex)$"), "costs every user compile time"),
     (set(NVCC_PARSES), re.compile(r"^boost/hana"), "costs seconds under nvcc; use packs and constexpr arrays"),
     (set(LAYERS), re.compile(r"^(nlohmann/|CLI/|doctest/)"), "is for examples, tools and tests"),

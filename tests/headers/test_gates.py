@@ -32,9 +32,16 @@ TRIALS = [
     ("a missing inline", "uses", "layout/a.hpp", SOUND.replace("inline ", ""), "make it inline"),
     ("a copy for each file", "uses", "layout/a.hpp", SOUND.replace("inline std::size_t twice", "inline std::size_t last = 0;\n"
      "static std::size_t twice").replace("2 * n", "last += n"), "different results"),
+    ("what is not there", "alone", "backend/cuda/a.hpp", SOUND + "#include <cuda_of_nobody.h>\n", "does not compile alone"),
+    ("the same, and there is no CUDA Toolkit", "alone without cuda", "backend/cuda/a.hpp",
+     SOUND + "#include <cuda_of_nobody.h>\n", None),
     ("an upward include", "layers", "layout/a.hpp", SOUND + "#include <heddle/comm/b.hpp>\n", "must not include"),
     ("a backend in nn", "layers", "nn/a.hpp", SOUND + "#include <heddle/backend/host/b.hpp>\n", "must not include"),
     ("Eigen in a core header", "layers", "tensor/a.hpp", SOUND + "#include <Eigen/Core>\n", "backend/host"),
+    ("CUDA in a core header", "layers", "tensor/a.hpp", SOUND + "#include <cuda_runtime.h>\n", "their own backend"),
+    ("CUDA in its backend", "layers", "backend/cuda/a.hpp", SOUND + "#include <cuda_runtime.h>\n", None),
+    ("NVTX elsewhere", "layers", "train/a.hpp", SOUND + "#include <nvtx3/nvToolsExt.h>\n", "their own backend"),
+    ("the device backend in train", "layers", "train/a.hpp", SOUND + "#include <heddle/backend/cuda/b.hpp>\n", "must not include"),
     ("iostream", "layers", "plan/a.hpp", SOUND + "#include <iostream>\n", "compile time"),
     ("Hana before nvcc", "layers", "nn/a.hpp", SOUND + "#include <boost/hana.hpp>\n", "nvcc"),
     ("a relative include", "layers", "nn/a.hpp", SOUND + '#include "b.hpp"\n', "path from heddle/"),
@@ -54,7 +61,8 @@ def main(check_headers, check_layers, nvcc, command):
         with_nvcc = gate.endswith(" with nvcc")
         if with_nvcc and not nvcc:
             continue
-        gate = gate.removesuffix(" with nvcc")
+        without_cuda = gate.endswith(" without cuda")
+        gate = gate.removesuffix(" with nvcc").removesuffix(" without cuda")
         done += 1
         with tempfile.TemporaryDirectory() as include:
             header = pathlib.Path(include) / "heddle" / name
@@ -64,6 +72,7 @@ def main(check_headers, check_layers, nvcc, command):
             if gate == "uses":
                 (pathlib.Path(include) / "part.cpp").write_text(PART)
                 call.insert(2, include)
+            call += ["--no-cuda"] if without_cuda else []
             call += ([nvcc] if with_nvcc else []) + ["--", *command] if gate in ("alone", "link", "uses") else []
             run = subprocess.run([sys.executable, *call], capture_output=True, text=True)
         if not (run.returncode == 0 if reason is None else run.returncode == 1 and reason in run.stderr):

@@ -3,7 +3,9 @@
 """Runs clang-format or clang-tidy, version 14 alone: others format and judge differently. Without it: skipped (77).
 
 check_format.py format ROOT           every C++ file, against .clang-format
-check_format.py tidy ROOT ARGUMENTS   one file that includes every header, against .clang-tidy, with compiler arguments
+check_format.py tidy ROOT [--no-cuda] ARGUMENTS
+                                      one file that includes every header, against .clang-tidy, with compiler arguments;
+                                      without those that include the CUDA Toolkit's, where that is missing
 """
 import pathlib
 import re
@@ -38,6 +40,10 @@ def main(kind, root, arguments):
             sys.exit(f"{run.stderr}\nrun: clang-format-{VERSION} -i {' '.join(red)}")
         return
     headers = [name[len("include/"):] for name in sources if name.startswith("include/")]
+    if "--no-cuda" in arguments:
+        arguments.remove("--no-cuda")
+        headers = [name for name in headers if not name.startswith("heddle/backend/cuda/")]
+        print("skipped: headers of backend/cuda, without the CUDA Toolkit's")
 
     def tidy(folder, text):
         source = pathlib.Path(folder) / "headers.cpp"

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <heddle/backend/cuda/buffer.hpp>
+#include <heddle/backend/cuda/status.hpp>
+#include <heddle/backend/cuda/stream.hpp>
+#include <heddle/error.hpp>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#if defined(HEDDLE_EMULATED_DEVICE)
+#include <announce.hpp>  // of tests/emulation, which is on the include path then
+#endif
+
+namespace heddle::cuda {
+
+/// Blocks, their threads, and the bytes of shared memory that each has beside what its kernel declares.
+struct launch_shape {
+  dim3 grid{};
+  dim3 block{};
+  std::size_t shared_bytes = 0;
+};
+
+namespace detail {
+
+template <class T>
+constexpr T const& kernel_argument(T const& value) {
+  return value;
+}
+template <class T>
+constexpr T* kernel_argument(buffer<T> const& value) {
+  return value.data;
+}
+template <class A>
+constexpr A const& kernel_argument(carrier<A> const& value) {
+  return value.value;
+}
+
+template <class... Parameters>
+constexpr std::size_t parameters_of(void (*)(Parameters...)) {
+  return sizeof...(Parameters);
+}
+
+/// As the kernel's parameter; an integer only if that holds it.
+template <class Parameter, class Argument>
+constexpr Parameter converted(Argument const& value) {
+  // Of one byte are bool and characters, which std::in_range does not take.
+  if constexpr (std::is_integral_v<Parameter> && std::is_integral_v<Argument> && sizeof(Parameter) > 1 &&
+                sizeof(Argument) > 1)
+    if (!std::in_range<Parameter>(value))
+      throw error("launch<Kernel>: an argument of " + std::to_string(value) + " is too large for the parameter's " +
+                  std::to_string(sizeof(Parameter)) + " bytes; launch it on a part, or widen the parameter");
+  return static_cast<Parameter>(value);
+}
+
+/// More dynamic shared memory than this has to be asked for, kernel by kernel.
+inline constexpr std::size_t shared_bytes_of_every_kernel = std::size_t{48} * 1024;
+
+inline std::string launch_text(launch_shape const& shape) {
+  auto const text = [](dim3 const& d) {
+    return '(' + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ')';
+  };
+  return "a launch of " + text(shape.grid) + " blocks of " + text(shape.block) + " threads with " +
+         std::to_string(shape.shared_bytes) + " bytes of dynamic shared memory";
+}
+
+template <auto Kernel, class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), launch_shape const& shape, stream_ref on, Arguments const&... arguments) {
+  static_assert((std::is_convertible_v<decltype(kernel_argument(arguments)), Parameters> && ...),
+                "launch<Kernel>: each argument must convert to the parameter of 'Kernel' at its place");
+  std::tuple<Parameters...> values(converted<Parameters>(kernel_argument(arguments))...);
+  auto const pointers_to = []<std::size_t... Index>(std::tuple<Parameters...> & all, std::index_sequence<Index...>) {
+    return std::array<void*, sizeof...(Index) + 1>{static_cast<void*>(&std::get<Index>(all))..., nullptr};
+  };
+  auto pointers = pointers_to(values, std::index_sequence_for<Parameters...>{});
+  void const* const symbol = reinterpret_cast<void const*>(kernel);
+#if defined(HEDDLE_EMULATED_DEVICE)
+  emulation::announce<Kernel, Parameters...>(arguments...);
+#endif
+  if (shape.shared_bytes > shared_bytes_of_every_kernel)
+    check(
+        cudaFuncSetAttribute(symbol, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes)),
+        [&] { return "cudaFuncSetAttribute for " + launch_text(shape); });
+  check(cudaLaunchKernel(symbol, shape.grid, shape.block, pointers.data(), shape.shared_bytes, on.get()),
+        [&] { return launch_text(shape); });
+}
+
+}  // namespace detail
+
+/// Launches a kernel on a stream, with arguments that convert to its parameters; they are copied before this returns.
+/// An error of the launch is thrown here, one of the kernel by a later call that waits for it.
+template <auto Kernel, class... Arguments>
+void launch(launch_shape const& shape, stream_ref on, Arguments const&... arguments) {
+  static_assert(detail::parameters_of(Kernel) == sizeof...(Arguments),
+                "launch<Kernel>: there must be one argument for each parameter of 'Kernel'");
+  if constexpr (detail::parameters_of(Kernel) == sizeof...(Arguments))
+    detail::launch<Kernel>(Kernel, shape, on, arguments...);
+}
+
+}  // namespace heddle::cuda
