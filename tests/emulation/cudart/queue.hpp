@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "accesses.hpp"
+
+namespace heddle::emulation {
+
+/// What a call gives to a stream.
+struct work {
+  std::string text;
+  std::vector<range> uses;
+  std::function<void()> run;
+};
+
+/// Work in a stream. It runs once, when all before it is done.
+struct operation {
+  std::function<void()> run;
+  std::vector<std::shared_ptr<operation>> before;
+  int device = 0;
+  bool done = false;
+};
+using operation_ref = std::shared_ptr<operation>;
+
+/// Work in a graph, which runs as often as the graph is launched, after the nodes `before`.
+struct node {
+  std::shared_ptr<std::string const> text;
+  std::vector<range> uses;
+  std::function<void()> run;
+  std::vector<std::size_t> before;
+};
+
+struct stream_state;
+
+/// A capture: what its streams are given becomes nodes.
+struct capture_state {
+  stream_state* origin = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id thread;
+  bool active = true;
+  std::string invalid;  ///< which call was not permitted
+  std::vector<node> nodes;
+  std::vector<stream_state*> joined;
+  access_log log;
+};
+using capture_ref = std::shared_ptr<capture_state>;
+
+/// A point: of a stream's work, or in a capture.
+struct point {
+  operation_ref last;
+  vector_clock clock;
+  capture_ref capture;
+  std::vector<std::size_t> tips;  ///< nodes after which the next one comes
+};
+
+struct stream_state {
+  std::size_t lane = 0;
+  int device = 0;
+  bool is_default = false;
+  bool waits_for_default = false;
+  bool destroyed = false;
+  std::string name;
+  std::deque<operation_ref> queue;
+  point at;
+  point captured;  ///< while its work becomes nodes
+};
+
+struct event_state {
+  int device = 0;
+  bool recorded = false;
+  point at;
+};
+
+struct graph_state {
+  std::vector<node> nodes;
+};
+struct executable_state {
+  std::shared_ptr<std::vector<node> const> nodes;
+  operation_ref last;  ///< of its launches, which come one after the other
+  vector_clock clock;
+};
+
+}  // namespace heddle::emulation
