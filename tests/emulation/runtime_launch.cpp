@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <heddle/backend/cuda/launch.hpp>
 #include <heddle/backend/cuda/memory.hpp>
@@ -83,6 +84,35 @@ TEST_CASE("an argument says what a kernel reaches through it") {
               "stream 1 reads"));
     one.synchronize();
   });
+}
+
+TEST_CASE("planted: launches that do not name what their kernels use") {
+  session const here({.only_named = true});
+  cuda::stream const stream;
+  cuda::device_arena<float> const x(32), y(32), sum(32);
+  emulation::fill_from(stream, x, std::vector<float>(32, 1.0F));
+  emulation::fill_from(stream, y, std::vector<float>(32, 2.0F));
+  auto const sum_of = [&](auto to, auto one, auto other) {
+    return failure_of([&] {
+      cuda::launch<emulation::add<float, 32>>({1, 32}, stream, to, one, other, 32);
+      stream.synchronize();
+    });
+  };
+  CHECK(has(sum_of(writes(sum.data(), 31), reads(x.data(), 32), reads(y.data(), 32)),
+            "add<float, 32> writes byte 124 of device memory 3 (128 bytes), which its launch does not name"));
+  CHECK(sum_of(writes(sum.data(), 32), reads(x.data(), 32), reads(y.data(), 31)) == "");
+  CHECK(sum.data()[30] == 3.0F);
+  CHECK(std::isnan(sum.data()[31]));
+  CHECK(y.data()[31] == 2.0F);                          // hidden, and there again
+  CHECK(sum_of(sum.data(), x.data(), y.data()) == "");  // nothing is named
+  CHECK(sum.data()[31] == 3.0F);
+  emulation::two_arrays const arrays{sum.data(), x.data()};
+  std::array const uses{use_of(reads(sum.data(), 32)), use_of(reads(x.data(), 32))};
+  CHECK(has(failure_of([&] {
+              cuda::launch<emulation::copy_pair<32>>({1, 32}, stream, cuda::carries(arrays, uses));
+              stream.synchronize();
+            }),
+            "copy_pair<32> writes byte 2 of device memory 3 (128 bytes), which its launch names as read"));
 }
 
 TEST_CASE("launches that CUDA refuses") {

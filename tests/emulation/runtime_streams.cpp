@@ -97,7 +97,7 @@ TEST_CASE("planted: a wait for an event that is missing is a fault in every mode
 TEST_CASE("planted: where launches do not say what they use, delayed mode shows a missing wait in the result") {
   unsigned wrong = 0;
   in_every_mode([&] { wrong += two_streams(false, false) == std::vector<float>(32, 6.0F) ? 0 : 1; });
-  CHECK(wrong >= 3);  // of 8 seeds
+  CHECK(wrong >= 3);  // of 8 with delays
   session const here;
   CHECK(two_streams(false, false) == std::vector<float>(32, 6.0F));  // run at once, it does not show
 }

@@ -145,9 +145,16 @@ cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void** a
       throw refusal{cudaErrorInvalidResourceHandle, next.name + " on " + to.name + " of device " +
                                                         std::to_string(to.device) + ", while device " +
                                                         std::to_string(machine::device()) + " is current"};
-    all.enqueue(to, {"kernel " + next.name, next.uses, [name = next.name, grid, block, body = next.bind(arguments)] {
-                       heddle::emulation::run_grid(name, grid, block, body);
-                     }});
+    auto const run = [name = next.name, grid, block, body = next.bind(arguments)] {
+      heddle::emulation::run_grid(name, grid, block, body);
+    };
+    if (!all.options.only_named || next.uses.empty())
+      all.enqueue(to, {"kernel " + next.name, next.uses, run});
+    else
+      all.enqueue(to, {"kernel " + next.name, next.uses, [&all, name = next.name, uses = next.uses, run] {
+                         std::string const wrong = all.memory.run_confined(uses, run);
+                         if (!wrong.empty()) throw heddle::emulation::fault(name + ' ' + wrong);
+                       }});
   });
 }
 

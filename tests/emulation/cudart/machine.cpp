@@ -49,7 +49,6 @@ void machine::reset(device_options const& next) {
   executables_.clear();
   captures_.clear();
   log_ = {};
-  host_ = {};
   lanes_ = named_ = 0;
   order_.seed(next.seed);
   device() = 0;
@@ -116,10 +115,8 @@ void machine::enter(access_log& log, std::vector<range> const& uses, actor const
   }
 }
 
-void machine::know(vector_clock const& clock) {
-  host_.join(clock);
-  log_.forget_before(host_);
-}
+/// What the host knows to be done comes before all that it gives to any stream from now on.
+void machine::know(vector_clock const& clock) { log_.forget_before(clock); }
 
 operation_ref machine::order(stream_state& to) {
   auto made = std::make_shared<operation>();
@@ -128,7 +125,6 @@ operation_ref machine::order(stream_state& to) {
     to.at.clock.join(before.clock);
     if (before.last != nullptr && !before.last->done) made->before.push_back(before.last);
   };
-  to.at.clock.join(host_);
   after(to.at);
   for (auto const& other : streams_)
     if (other->device == to.device &&

@@ -114,7 +114,6 @@ class machine {
   std::map<void*, std::unique_ptr<executable_state>> executables_;
   std::vector<capture_ref> captures_;
   access_log log_;
-  vector_clock host_;  ///< what is done, and known by some thread to be
   std::size_t lanes_ = 0, named_ = 0;
   std::mt19937_64 order_{1};
 };

@@ -2,7 +2,9 @@
 #include "memory.hpp"
 
 #include <cstring>
+#include <iterator>
 #include <new>
+#include <set>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -87,6 +89,57 @@ std::string memory_registry::fault_of(range const& used, allocation const** foun
            " of " + text_of(*one);
   *found = one;
   return {};
+}
+
+namespace {
+/// Bytes of an allocation, as they were.
+struct kept {
+  allocation const* of;
+  std::size_t begin;
+  std::vector<unsigned char> bytes;
+  bool named;  ///< as read
+};
+void keep(std::vector<kept>& all, allocation const& one, std::uintptr_t begin, std::uintptr_t end, bool named) {
+  if (begin < end) all.push_back({&one, begin - one.begin, {bytes_at(begin), bytes_at(end)}, named});
+}
+}  // namespace
+
+std::string memory_registry::run_confined(std::vector<range> const& uses, std::function<void()> const& body) const {
+  std::vector<kept> all;
+  for (auto const& [begin, one] : all_) {
+    if (!one.live) continue;
+    // The bytes that are used, in order; then those between are hidden, and those that are only read must stay.
+    std::set<std::uintptr_t> edges{one.begin, one.begin + one.bytes};
+    for (range const& use : uses)
+      if (!use.empty() && find(use.begin) == &one) edges.insert({use.begin, use.end()});
+    for (auto edge = edges.begin(), next = std::next(edge); next != edges.end(); edge = next, ++next) {
+      bool read = false, written = false;
+      for (range const& use : uses)
+        if (!use.empty() && use.begin <= *edge && *next <= use.end()) (use.written ? written : read) = true;
+      if (!written) keep(all, one, *edge, *next, read);
+    }
+  }
+  for (kept const& part : all)
+    if (!part.named) std::memset(bytes_at(part.of->begin + part.begin), nothing, part.bytes.size());
+  auto const restore = [&] {
+    std::string wrong;
+    for (kept const& part : all) {
+      unsigned char* const now = bytes_at(part.of->begin + part.begin);
+      for (std::size_t i = 0; i < part.bytes.size() && wrong.empty(); ++i)
+        if (now[i] != (part.named ? part.bytes[i] : nothing))
+          wrong = "writes byte " + std::to_string(part.begin + i) + " of " + text_of(*part.of) +
+                  (part.named ? ", which its launch names as read" : ", which its launch does not name");
+      std::memcpy(now, part.bytes.data(), part.bytes.size());
+    }
+    return wrong;
+  };
+  try {
+    body();
+  } catch (...) {
+    restore();
+    throw;
+  }
+  return restore();
 }
 
 std::size_t memory_registry::count() const {
