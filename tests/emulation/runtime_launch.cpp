@@ -124,13 +124,15 @@ TEST_CASE("launches that CUDA refuses") {
     };
     std::string const none = with({0, 64});
     CHECK(has(none,
-              "a launch of (0, 1, 1) blocks of (64, 1, 1) threads with 0 bytes of dynamic shared memory: "
+              "a launch of heddle::emulation::scale<double, 64> in (0, 1, 1) blocks of (64, 1, 1) threads with 0 bytes "
+              "of dynamic shared memory: "
               "cudaErrorInvalidConfiguration (9)"));
     CHECK(has(none, "a grid has 1 to (2147483647, 65535, 65535) blocks, a block 1 to 1024 threads"));
     CHECK(has(with({{1, 65536}, 64}), "cudaErrorInvalidConfiguration"));
     CHECK(has(with({1, {1, 1025}}), "cudaErrorInvalidConfiguration"));
     CHECK(has(with({1, 64, 228 * 1024}),
-              "cudaFuncSetAttribute for a launch of (1, 1, 1) blocks of (64, 1, 1) threads "
+              "cudaFuncSetAttribute for a launch of heddle::emulation::scale<double, 64> in (1, 1, 1) blocks of (64, "
+              "1, 1) threads "
               "with 233472 bytes of dynamic shared memory: cudaErrorInvalidValue"));
     void* arguments[] = {nullptr};
     CHECK(cudaLaunchKernel(&arguments, 1, 1, static_cast<void**>(arguments), 0, stream.get()) ==

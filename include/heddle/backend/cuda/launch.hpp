@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cuda_runtime_api.h>
+#include <cxxabi.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <heddle/backend/cuda/buffer.hpp>
 #include <heddle/backend/cuda/status.hpp>
 #include <heddle/backend/cuda/stream.hpp>
 #include <heddle/error.hpp>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #if defined(HEDDLE_EMULATED_DEVICE)
@@ -61,11 +66,29 @@ constexpr Parameter converted(Argument const& value) {
 /// More dynamic shared memory than this has to be asked for, kernel by kernel.
 inline constexpr std::size_t shared_bytes_of_every_kernel = std::size_t{48} * 1024;
 
-inline std::string launch_text(launch_shape const& shape) {
+template <auto Kernel>
+struct kernel_tag {};
+
+/// "rotary<float, 64, 256>", with its namespaces. The compiler's name of a type has all template arguments.
+template <auto Kernel>
+std::string kernel_name() {
+  char const* const name = typeid(kernel_tag<Kernel>).name();
+  std::unique_ptr<char, void (*)(void*)> const text(abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
+  std::string whole = text == nullptr ? name : text.get();
+  // "…kernel_tag<&(void kernels::rotary<float, 64, 256>(float const*, …))>", and "void" only of a template
+  std::size_t const begin = whole.find("<&");
+  if (begin == std::string::npos) return whole;
+  whole.erase(0, begin + 2);
+  for (char const* const before : {"(", "void ", "(anonymous namespace)::"})
+    if (whole.starts_with(before)) whole.erase(0, std::strlen(before));
+  return whole.substr(0, whole.find('('));
+}
+
+inline std::string launch_text(std::string const& kernel, launch_shape const& shape) {
   auto const text = [](dim3 const& d) {
     return '(' + std::to_string(d.x) + ", " + std::to_string(d.y) + ", " + std::to_string(d.z) + ')';
   };
-  return "a launch of " + text(shape.grid) + " blocks of " + text(shape.block) + " threads with " +
+  return "a launch of " + kernel + " in " + text(shape.grid) + " blocks of " + text(shape.block) + " threads with " +
          std::to_string(shape.shared_bytes) + " bytes of dynamic shared memory";
 }
 
@@ -83,11 +106,10 @@ void launch(void (*kernel)(Parameters...), launch_shape const& shape, stream_ref
   emulation::announce<Kernel, Parameters...>(arguments...);
 #endif
   if (shape.shared_bytes > shared_bytes_of_every_kernel)
-    check(
-        cudaFuncSetAttribute(symbol, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes)),
-        [&] { return "cudaFuncSetAttribute for " + launch_text(shape); });
+    check(cudaFuncSetAttribute(symbol, cudaFuncAttributeMaxDynamicSharedMemorySize, converted<int>(shape.shared_bytes)),
+          [&] { return "cudaFuncSetAttribute for " + launch_text(kernel_name<Kernel>(), shape); });
   check(cudaLaunchKernel(symbol, shape.grid, shape.block, pointers.data(), shape.shared_bytes, on.get()),
-        [&] { return launch_text(shape); });
+        [&] { return launch_text(kernel_name<Kernel>(), shape); });
 }
 
 }  // namespace detail
