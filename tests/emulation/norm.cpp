@@ -130,9 +130,10 @@ gradients<T> backward(problem<T> const& p, normalised<T> const& saved, bool cent
   return {out.values(), dgamma.values(), dbeta.values()};
 }
 
+/// y is x less the mean, which is rounded where the mean lies, times rstd; no gain here is above 1.
 template <class T>
 void check_same(normalised<T> const& got, normalised<T> const& expected, bool centred, double ulps = 32) {
-  check_near<T>(got.y, expected.y, ulps);
+  check_near<T>(got.y, expected.y, ulps, centred ? largest(expected.mean) * largest(expected.rstd) : 0);
   if (centred) check_near<wide<T>>(got.mean, expected.mean, ulps);
   check_near<wide<T>>(got.rstd, expected.rstd, ulps);
 }
