@@ -95,7 +95,7 @@ constexpr std::size_t refused = uses<frozen<gelu>, x>;
 // shows: in.weight
 // shows: out.weight
 constexpr std::size_t refused = parameters<model_of<two_uses<tied_in, frozen<tied_out>>>>;
-#elif defined(REJECT_FROZEN_PART)     // expect: 'Part' must be the name of a module within 'Model'
+#elif defined(REJECT_FROZEN_PART)     // expect: must be the name of a module within 'Model'
 // shows: h.mpl
 constexpr std::size_t refused = with_frozen<small_gpt, "wte", "h.mpl">::context;
 #elif defined(REJECT_NO_FROZEN_PART)  // expect: with_frozen<Model, Parts...>: 'Parts' must have a name

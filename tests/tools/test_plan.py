@@ -207,7 +207,7 @@ class Plan(unittest.TestCase):
         saved = [[row["bytes"] > 0 for row in stage["rows"] if row["what"].startswith("saved by")] for stage in tuned["memory"]]
         self.assertEqual(saved, [[], [True]])
         self.assertIn("; tied; frozen", self.answered(*question, "--parameter", "wte.weight").stdout)
-        self.refused(["'Part' must be the name of a module", "h.mpl"], *MODEL, "--mesh", 1, "--frozen", "h.mpl", status=1)
+        self.refused(["must be the name of a module within 'Model'", "h.mpl"], *MODEL, "--mesh", 1, "--frozen", "h.mpl", status=1)
         self.refused(["frozen in all its uses or in none", "wte.weight", "lm_head.weight"], *MODEL, "--mesh", 1, "--frozen",
                      "wte", status=1)
 

@@ -80,7 +80,8 @@ struct frozen_parts<sequential<Modules...>, Outer, Parts> {
 template <class Model, fixed_string Part, bool Found>
 struct part_of_model {
   static_assert(Found,
-                "with_frozen<Model, Parts...>: 'Part' must be the name of a module within 'Model': its own and those "
+                "with_frozen<Model, Parts...>: 'Part', named here, must be the name of a module within 'Model': "
+                "its own and those "
                 "around it, joined by points, as in the names of its parameters; correct it, or take it out");
   static constexpr bool value = true;
 };

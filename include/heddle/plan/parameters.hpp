@@ -92,9 +92,10 @@ struct tied_alike {
 };
 template <fixed_string Frozen, fixed_string Trained, bool Agree>
 struct tied_trained_alike {
-  static_assert(Agree,
-                "model: a tied parameter is one parameter, and must be frozen in all its uses or in none; 'Frozen' and "
-                "'Trained' are uses of one: put both in frozen<...>, or neither, or give them different ties");
+  static_assert(
+      Agree,
+      "model: a tied parameter is one parameter, and must be frozen in all its uses or in none; 'Frozen' and "
+      "'Trained', named here, are uses of one: put both in frozen<...>, or neither, or give them different ties");
   static constexpr bool value = true;
 };
 /// The names of two uses of one parameter, of which one is frozen; empty where there are none.
