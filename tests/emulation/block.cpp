@@ -20,6 +20,7 @@ thread_local block* running = nullptr;
 
 constexpr std::size_t stack_bytes = 256 * 1024;
 constexpr std::size_t static_shared_bytes = 48 * 1024;  // of every device
+constexpr std::size_t most_shared_bytes = 227 * 1024;   // of sm_90, which has the most
 
 /// Stacks that are used again: to map one costs more than to run a thread.
 class stack_pool {
@@ -69,13 +70,28 @@ std::string text_of_index(uint3 const& v) {
 }
 
 char const* name_of(meeting what) {
-  return what == meeting::sync ? "__syncwarp" : what == meeting::shuffle ? "a shuffle" : "a vote";
+  switch (what) {
+    case meeting::sync:
+      return "__syncwarp";
+    case meeting::shuffle:
+      return "a shuffle";
+    case meeting::vote:
+      return "a vote";
+    case meeting::multiply:
+      return "mma";
+    case meeting::load_matrix:
+      return "ldmatrix";
+  }
+  return "";
 }
 
 }  // namespace
 
-block::block(std::string kernel, dim3 grid, dim3 shape, uint3 index)
-    : kernel_(std::move(kernel)), grid_(grid), shape_(shape), index_(index) {
+block::block(std::string kernel, dim3 grid, dim3 shape, uint3 index, std::size_t dynamic_bytes)
+    : kernel_(std::move(kernel)), grid_(grid), shape_(shape), index_(index), dynamic_bytes_(dynamic_bytes) {
+  if (dynamic_bytes > most_shared_bytes)
+    throw fault(kernel_ + ": " + std::to_string(dynamic_bytes) +
+                " bytes of dynamic shared memory; no device has more than " + std::to_string(most_shared_bytes));
   unsigned const count = shape.x * shape.y * shape.z;
   if (count == 0 || count > 1024)
     throw fault(kernel_ + ": a block has " + std::to_string(count) + " threads; give it 1 to 1024");
@@ -160,7 +176,7 @@ void block::barrier(place const& at) {
   pause();
 }
 
-void block::meet(meeting what, unsigned mask, std::uint64_t value, place const& at, form const& how) {
+void block::meet(meeting what, unsigned mask, brought const& value, place const& at, form const& how) {
   thread& me = thread_[now_];
   if ((mask >> now_ % warp_size & 1U) == 0)
     fail(std::string("calls ") + name_of(what) + " at " + text_of(at) + " with a mask that lacks its own lane");
@@ -233,6 +249,28 @@ void block::grow(std::size_t bytes, place const& at) {
   if (shared_bytes_ > static_shared_bytes)
     fail("declares shared memory at " + text_of(at) + ", which makes " + std::to_string(shared_bytes_) +
          " bytes; a block has " + std::to_string(static_shared_bytes));
+  if (shared_bytes_ + dynamic_bytes_ > most_shared_bytes)
+    fail("declares shared memory at " + text_of(at) + ", which makes " +
+         std::to_string(shared_bytes_ + dynamic_bytes_) + " bytes with the launch's; no device has more than " +
+         std::to_string(most_shared_bytes));
+}
+
+/// What begins there, if it was taken already. Arrays that another thread takes otherwise, or that lie over others, are
+/// faults.
+block::taken const* block::find(std::size_t begin, std::size_t bytes, std::type_info const& type,
+                                place const& at) const {
+  auto const what = [&] {
+    return "takes bytes " + std::to_string(begin) + " to " + std::to_string(begin + bytes) +
+           " of the dynamic shared memory at " + text_of(at);
+  };
+  for (taken const& one : taken_) {
+    if (one.begin == begin && one.bytes == bytes && *one.type == type) return &one;
+    if (begin < one.begin + one.bytes && one.begin < begin + bytes)
+      fail(what() + ", of which others are another array, from " + std::to_string(one.begin) + " to " +
+           std::to_string(one.begin + one.bytes));
+  }
+  if (begin + bytes > dynamic_bytes_) fail(what() + "; the launch gives " + std::to_string(dynamic_bytes_));
+  return nullptr;
 }
 
 std::string block::name_of_thread(unsigned rank) const { return "thread " + text_of_index(thread_[rank].index); }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "fault.hpp"
@@ -22,10 +23,13 @@ inline constexpr unsigned warp_size = 32;
 enum class wait : std::uint8_t { nothing, block, warp, end };
 
 /// How the lanes of a warp meet; those of a mask come to the same meeting.
-enum class meeting : std::uint8_t { sync, shuffle, vote };
+enum class meeting : std::uint8_t { sync, shuffle, vote, multiply, load_matrix };
 
-/// What a lane brings to a meeting beside its mask. Of a shuffle the lanes of a mask agree in all of it, since it is
-/// one instruction of the warp: elsewhere, or of another type, the device's behaviour is undefined.
+/// What a lane leaves for the others.
+using brought = std::array<std::uint64_t, 3>;
+
+/// What a lane brings to a meeting beside its mask. Of all but a `__syncwarp` the lanes of a mask agree in all of it,
+/// since it is one instruction of the warp: elsewhere, or of another type, the device's behaviour is undefined.
 struct form {
   unsigned bytes = 0;  ///< of the value
   int width = 0;       ///< of the segments
@@ -42,7 +46,7 @@ struct access_time {
 /// a barrier it lets them go on. So whatever order of threads a kernel relies on must come from a barrier.
 class block {
  public:
-  block(std::string kernel, dim3 grid, dim3 shape, uint3 index);
+  block(std::string kernel, dim3 grid, dim3 shape, uint3 index, std::size_t dynamic_bytes = 0);
   ~block();
   block(block const&) = delete;
   block& operator=(block const&) = delete;
@@ -63,18 +67,26 @@ class block {
 
   void barrier(place const& at);
   /// The caller's lane leaves `value` and meets the lanes of `mask`; then `left_by` has what each of them left.
-  void meet(meeting what, unsigned mask, std::uint64_t value, place const& at, form const& how = {});
-  [[nodiscard]] std::uint64_t left_by(unsigned lane) const { return left_[now_ / warp_size * warp_size + lane]; }
+  void meet(meeting what, unsigned mask, brought const& value, place const& at, form const& how = {});
+  [[nodiscard]] brought const& left_by(unsigned lane) const { return left_[now_ / warp_size * warp_size + lane]; }
 
   /// Shared memory by its declaration, which every thread of the block passes: a static variable stands for it, of
   /// which each instance of a template has its own, as of a `__shared__` one. So an address is one type of array.
   template <class Array>
-  Array& shared(void const* declaration, std::size_t bytes, place const& at) {
+  Array& shared(void const* declaration, std::size_t size, std::size_t bytes, place const& at) {
     for (declared const& one : shared_)
       if (one.declaration == declaration) return *static_cast<Array*>(one.array.get());
     grow(bytes, at);
-    shared_.push_back({declaration, std::make_shared<Array>(at)});
+    shared_.push_back({declaration, std::make_shared<Array>(at, size)});
     return *static_cast<Array*>(shared_.back().array.get());
+  }
+
+  /// The array of the dynamic shared memory that begins at its byte `begin`, which every thread takes alike.
+  template <class Array>
+  Array& dynamic(std::size_t begin, std::size_t size, std::size_t bytes, place const& at) {
+    if (taken const* const one = find(begin, bytes, typeid(Array), at)) return *static_cast<Array*>(one->array.get());
+    taken_.push_back({begin, bytes, &typeid(Array), std::make_shared<Array>(at, size)});
+    return *static_cast<Array*>(taken_.back().array.get());
   }
 
   /// Ends the block with this fault of the calling thread.
@@ -89,12 +101,18 @@ class block {
     wait state = wait::nothing;
     meeting what = meeting::sync;
     unsigned mask = 0;
-    std::uint64_t value = 0;  ///< brought to the meeting
+    brought value{};  ///< to the meeting
     place at{};
     form how{};
   };
   struct declared {
     void const* declaration;
+    std::shared_ptr<void> array;
+  };
+
+  struct taken {
+    std::size_t begin, bytes;
+    std::type_info const* type;
     std::shared_ptr<void> array;
   };
 
@@ -104,6 +122,8 @@ class block {
   bool release_block();
   bool release_warps();
   void grow(std::size_t bytes, place const& at);
+  [[nodiscard]] taken const* find(std::size_t begin, std::size_t bytes, std::type_info const& type,
+                                  place const& at) const;
   [[nodiscard]] std::string where(unsigned rank) const;
   [[nodiscard]] std::string stuck() const;
   [[nodiscard]] fault fault_of(std::string const& text) const;
@@ -112,11 +132,12 @@ class block {
   dim3 grid_, shape_;
   uint3 index_;
   std::vector<thread> thread_;
-  std::vector<std::uint64_t> left_;        ///< by each thread at the last meeting that is over
+  std::vector<brought> left_;              ///< by each thread at the last meeting that is over
   std::vector<std::uint64_t> warp_epoch_;  ///< of each warp
   std::uint64_t epoch_ = 0;
   std::vector<declared> shared_;
-  std::size_t shared_bytes_ = 0;
+  std::vector<taken> taken_;
+  std::size_t shared_bytes_ = 0, dynamic_bytes_;
   unsigned now_ = 0;
   bool abandoned_ = false;
   boost::context::fiber scheduler_;

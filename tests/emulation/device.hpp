@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 
+#include "atomics.hpp"
 #include "block.hpp"
 #include "shared.hpp"
 
@@ -22,10 +23,14 @@
 #define __launch_bounds__(...)
 #endif
 
-#define HEDDLE_SHARED(name, size, ...)                                                                               \
-  static char name##_declaration;                                                                                    \
-  auto& name = ::heddle::emulation::block::current().shared<::heddle::emulation::shared_array<__VA_ARGS__, (size)>>( \
-      &name##_declaration, (size) * sizeof(__VA_ARGS__), heddle::emulation::place::here())
+#define HEDDLE_SHARED(name, size, ...)                                                                       \
+  static char name##_declaration;                                                                            \
+  auto& name = ::heddle::emulation::block::current().shared<::heddle::emulation::shared_array<__VA_ARGS__>>( \
+      &name##_declaration, (size), (size) * sizeof(__VA_ARGS__), heddle::emulation::place::here())
+
+#define HEDDLE_DYNAMIC_SHARED(name) ::heddle::emulation::dynamic_shared name
+
+#define HEDDLE_UNROLL
 
 #define HEDDLE_ALIGNED(pointer, bytes) \
   ::heddle::emulation::require_aligned(pointer, bytes, heddle::emulation::place::here())
@@ -34,7 +39,7 @@ inline void __syncthreads(heddle::emulation::place const& at = heddle::emulation
   heddle::emulation::block::current().barrier(at);
 }
 inline void __syncwarp(unsigned mask = ~0U, heddle::emulation::place const& at = heddle::emulation::place::here()) {
-  heddle::emulation::block::current().meet(heddle::emulation::meeting::sync, mask, 0, at);
+  heddle::emulation::block::current().meet(heddle::emulation::meeting::sync, mask, {}, at);
 }
 
 namespace heddle::emulation {
@@ -45,6 +50,13 @@ inline void require_aligned(void const* pointer, std::size_t bytes, place const&
                           ", at an address that is no multiple of it");
 }
 
+/// Element `at` of an array in shared memory, of elements of `bytes`, is at a multiple of 16 bytes.
+inline void require_whole_packs(long long at, std::size_t bytes, place const& place) {
+  if (at * static_cast<long long>(bytes) % 16 != 0)
+    block::current().fail("accesses 16 bytes of shared memory at " + text_of(place) + " from element " +
+                          std::to_string(at) + " on, which is at no multiple of it");
+}
+
 /// What the lane at `source` of the caller's segment of `width` lanes has given; the caller's own value where that lies
 /// outside.
 template <class T>
@@ -53,12 +65,12 @@ T shuffled(unsigned mask, T value, int source, bool inside, int width, place con
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
   block& here = block::current();
-  here.meet(meeting::shuffle, mask, bits, at, {sizeof(T), width});
+  here.meet(meeting::shuffle, mask, {bits}, at, {sizeof(T), width});
   if (!inside) return value;
   if ((mask >> source & 1U) == 0)
     here.fail("reads by a shuffle at " + text_of(at) + " from lane " + std::to_string(source) +
               ", which its mask lacks");
-  bits = here.left_by(static_cast<unsigned>(source));
+  bits = here.left_by(static_cast<unsigned>(source))[0];
   std::memcpy(&value, &bits, sizeof(T));
   return value;
 }
@@ -67,10 +79,10 @@ inline int lane() { return static_cast<int>(block::current().rank() % warp_size)
 /// The mask of the lanes of `mask` for which `predicate` holds.
 inline unsigned ballot(unsigned mask, bool predicate, place const& at) {
   block& here = block::current();
-  here.meet(meeting::vote, mask, predicate ? 1 : 0, at);
+  here.meet(meeting::vote, mask, {predicate ? 1U : 0U}, at);
   unsigned yes = 0;
   for (unsigned l = 0; l < warp_size; ++l)
-    if ((mask >> l & 1U) != 0 && here.left_by(l) != 0) yes |= 1U << l;
+    if ((mask >> l & 1U) != 0 && here.left_by(l)[0] != 0) yes |= 1U << l;
   return yes;
 }
 

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <support/device.cuh>
+#include <support/mma.cuh>
+#include <support/shared_pack.cuh>
 #include <support/vector.cuh>
 #include <vector>
 
@@ -18,6 +20,16 @@ template <auto Kernel, class... Arguments>
 std::string found(unsigned threads, Arguments... arguments) {
   try {
     launch<Kernel>(dim3(1), dim3(threads), arguments...);
+  } catch (fault const& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+/// The same with dynamic shared memory.
+template <auto Kernel, class... Arguments>
+std::string found_with(std::size_t bytes, unsigned threads, Arguments... arguments) {
+  try {
+    launch<Kernel>(dim3(1), dim3(threads), heddle::emulation::dynamic_shared_bytes{bytes}, arguments...);
   } catch (fault const& e) {
     return e.what();
   }
@@ -181,6 +193,178 @@ void pack_at(float* p, bool store) {
   else
     p[0] = heddle::kernels::load_pack<float>(p, 4, true)[0];
 }
+/// Two arrays of dynamic shared memory, one after the other.
+template <bool Waits>
+void exchange_in_dynamic(int* out) {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const byte = memory.take<char>(5);
+  auto const number = memory.take<int>(64);
+  int const me = static_cast<int>(threadIdx.x);
+  if (me < 5) byte[me] = static_cast<char>(me);
+  number[me] = me;
+  if (Waits) __syncthreads();
+  out[me] = number[63 - me] + byte[4];
+}
+void outside_of_dynamic(int at, int* out) {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const first = memory.take<int>(4);
+  auto const second = memory.take<int>(4);
+  if (threadIdx.x == 0)
+    for (int i = 0; i < 4; ++i) first[i] = second[i] = i;
+  out[0] = first[at];
+}
+void takes_unlike() {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const first = memory.take<int>(threadIdx.x < 16 ? 4 : 8);
+  if (threadIdx.x == 0) first[0] = 0;
+}
+void takes_other_types() {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  if (threadIdx.x < 16)
+    memory.take<int>(4);
+  else
+    memory.take<float>(4);
+}
+void static_and_dynamic() {
+  HEDDLE_SHARED(number, 1024, double);
+  number[threadIdx.x] = 1;
+}
+void packs_of_shared(int at) {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const number = memory.take<float>(16);
+  heddle::kernels::store_shared<float>(number, at, {});
+}
+
+/// Each thread adds its number; the first sets the sum to 0 before, and reads it after.
+template <bool Waits, bool Sets>
+void add_up(int* out, int* global) {
+  HEDDLE_SHARED(sum, 1, int);
+  if (Sets && threadIdx.x == 0) sum[0] = 0;
+  __syncthreads();
+  atomicAdd(&sum[0], static_cast<int>(threadIdx.x));
+  atomicAdd(global, 2);
+  if (Waits) __syncthreads();
+  if (threadIdx.x == 63) out[0] = sum[0];
+}
+/// An atomic operation of one thread and an assignment of another.
+void atomic_and_not() {
+  HEDDLE_SHARED(word, 1, int);
+  if (threadIdx.x == 0) word[0] = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) word[0] = 1;
+  if (threadIdx.x == 1) atomicAdd(&word[0], 1);
+}
+void largest_and_first(int* out) {
+  HEDDLE_SHARED(word, 2, int);
+  int const me = static_cast<int>(threadIdx.x);
+  if (me < 2) word[me] = -1;
+  __syncthreads();
+  atomicMax(&word[0], me * 7 % 64);
+  int const before = atomicCAS(&word[1], -1, me);
+  __syncthreads();
+  out[me] = word[0] * 1000 + word[1] * 100 + (before == -1 ? 1 : 0);
+}
+
+/// a[16, 16]·b[8, 16]ᵀ + c of one warp, by the fragments' layouts that support/mma.cuh has: from memory that the lanes
+/// read themselves, or by `ldmatrix`. b is stored by columns, or by rows and read transposed.
+template <class T>
+unsigned two_of(T const* at, int next) {
+  return heddle::kernels::fragment_of<T>(static_cast<float>(at[0]), static_cast<float>(at[next]));
+}
+template <class T, bool Loads, bool ByRows>
+void multiply(T const* a, T const* b, float* c) {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const left = memory.take<T>(16 * 24);
+  auto const right = memory.take<T>(16 * 24);
+  int const lane = static_cast<int>(threadIdx.x), g = lane / 4, t = lane % 4;
+  unsigned x[4], y[4];
+  if (Loads) {
+    for (int i = lane; i < 256; i += 32) left[i / 16 * 24 + i % 16] = a[i];
+    // Of b by columns 8 columns of 16; by rows 16 of 8. The rest is not used, and must be there.
+    for (int i = lane; i < 16 * 24; i += 32) right[i] = T(0.0F);
+    __syncwarp();
+    for (int i = lane; i < 128; i += 32) right[ByRows ? i / 8 * 24 + i % 8 : i / 16 * 24 + i % 16] = b[i];
+    __syncwarp();
+    heddle::kernels::load_matrices<T>(x, left, lane % 16 * 24 + lane / 16 * 8);
+    if (ByRows)
+      heddle::kernels::load_transposed<T>(y, right, lane % 16 * 24 + lane / 16 * 8);
+    else
+      heddle::kernels::load_matrices<T>(y, right, (lane % 8 + lane / 16 * 8) * 24 + lane / 8 % 2 * 8);
+  } else {
+    for (int i = 0; i < 4; ++i) x[i] = two_of(a + (g + i % 2 * 8) * 16 + t * 2 + i / 2 * 8, 1);
+    for (int i = 0; i < 2; ++i)
+      y[i] = ByRows ? two_of(b + (t * 2 + i * 8) * 8 + g, 8) : two_of(b + g * 16 + t * 2 + i * 8, 1);
+  }
+  float sum[4];
+  for (int i = 0; i < 4; ++i) sum[i] = c[(g + i / 2 * 8) * 8 + t * 2 + i % 2];
+  heddle::kernels::mma<T>(sum, x, y[0], y[1]);
+  for (int i = 0; i < 4; ++i) c[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = sum[i];
+}
+template <class T>
+void check_product() {
+  for (int form = 0; form < 4; ++form) {
+    std::vector<T> a(256), b(128);
+    std::vector<float> c(128), expected(128);
+    auto const integer = [](std::size_t i) { return static_cast<float>(static_cast<int>(i * 37 % 17) - 8); };
+    for (std::size_t i = 0; i < 256; ++i) a[i] = T(integer(i));
+    for (std::size_t i = 0; i < 128; ++i) b[i] = T(integer(i + 3));
+    for (std::size_t i = 0; i < 128; ++i) c[i] = expected[i] = integer(i + 5);
+    bool const by_rows = form % 2 == 1;
+    for (std::size_t m = 0; m < 16; ++m)
+      for (std::size_t n = 0; n < 8; ++n)
+        for (std::size_t k = 0; k < 16; ++k)
+          expected[m * 8 + n] +=
+              static_cast<float>(a[m * 16 + k]) * static_cast<float>(b[by_rows ? k * 8 + n : n * 16 + k]);
+    auto const kernel = form == 0   ? found_with<multiply<T, false, false>, T const*, T const*, float*>
+                        : form == 1 ? found_with<multiply<T, false, true>, T const*, T const*, float*>
+                        : form == 2 ? found_with<multiply<T, true, false>, T const*, T const*, float*>
+                                    : found_with<multiply<T, true, true>, T const*, T const*, float*>;
+    CHECK(kernel(2 * 16 * 24 * sizeof(T), 32U, a.data(), b.data(), c.data()) == "nothing");
+    CHECK(c == expected);
+  }
+}
+/// Lanes from `missing` on stay away.
+void mma_without(unsigned missing) {
+  float c[4] = {};
+  unsigned const a[4] = {};
+  if (threadIdx.x < missing) heddle::kernels::mma<__half>(c, a, 0, 0);
+}
+void mma_of_two_types() {
+  auto const multiplied = [](auto zero) {
+    float c[4] = {};
+    unsigned const a[4] = {};
+    heddle::kernels::mma<decltype(zero)>(c, a, 0, 0);
+  };
+  if (threadIdx.x < 16)
+    multiplied(__half{});
+  else
+    multiplied(__nv_bfloat16{});
+}
+void mma_at_two_places() {
+  float c[4] = {};
+  unsigned const a[4] = {};
+  if (threadIdx.x < 16)
+    heddle::kernels::mma<__half>(c, a, 0, 0);
+  else
+    heddle::kernels::mma<__half>(c, a, 0, 0);
+}
+/// What is wrong with it, by `fault`: nothing, a row at an odd place, no barrier, rows of two arrays, an element that
+/// is not there.
+enum class matrix_fault { none, odd, race, arrays, outside };
+template <matrix_fault Fault>
+void load_rows_with(unsigned* out) {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const first = memory.take<__half>(32 * 8);
+  auto const second = memory.take<__half>(32 * 8);
+  int const me = static_cast<int>(threadIdx.x);
+  for (int j = 0; j < 8; ++j) first[me * 8 + j] = second[me * 8 + j] = __half(static_cast<float>(me));
+  if (Fault != matrix_fault::race) __syncwarp();
+  unsigned four[4];
+  int const row = me * 8 + (Fault == matrix_fault::odd && me == 9 ? 4 : 0);
+  heddle::kernels::load_matrices<__half>(four, Fault == matrix_fault::arrays && me == 3 ? second : first,
+                                         Fault == matrix_fault::outside && me == 31 ? 256 : row);
+  out[me] = four[3];
+}
 void greedy() {
   HEDDLE_SHARED(number, 6145, double);
   number[threadIdx.x] = 1;
@@ -312,6 +496,68 @@ TEST_CASE("launches that CUDA refuses: no blocks, too many in y or z, a block of
   CHECK(has(refused(dim3(1, 65536), 64), "a grid of (1, 65536, 1) blocks"));
   CHECK(has(refused(dim3(1, 1, 65536), 64), "a grid of (1, 1, 65536) blocks"));
   CHECK(has(refused(dim3(1), 32), "sized<int, 64>: a block of 32 threads, of a kernel that is made for 64"));
+}
+TEST_CASE("dynamic shared memory: the same races and reads, and sizes that the launch must give") {
+  std::vector<int> out(64, -1);
+  constexpr std::size_t bytes = 16 + 64 * sizeof(int);
+  CHECK(found_with<exchange_in_dynamic<true>>(bytes, 64, out.data()) == "nothing");
+  CHECK(out[3] == 60 + 4);
+  CHECK(has(found_with<exchange_in_dynamic<false>>(bytes, 64, out.data()), "reads element 63 of the 64 in shared"));
+  std::string text = found_with<exchange_in_dynamic<true>>(bytes - 4, 64, out.data());
+  CHECK_MESSAGE(has(text, "thread (0, 0, 0) takes bytes 16 to 272 of the dynamic shared memory at faults.cpp:"), text);
+  CHECK_MESSAGE(has(text, "; the launch gives 268"), text);
+  CHECK(has(found<exchange_in_dynamic<true>>(64, out.data()), "takes bytes 0 to 5"));
+  // The next array begins where this one ends; it is another one all the same.
+  CHECK(found_with<outside_of_dynamic>(32, 1, 3, out.data()) == "nothing");
+  CHECK(has(found_with<outside_of_dynamic>(32, 1, 4, out.data()), "uses element 4 of the 4 in shared memory declared"));
+  text = found_with<takes_unlike>(64, 32);
+  CHECK_MESSAGE(has(text, "thread (16, 0, 0) takes bytes 0 to 32"), text);
+  CHECK_MESSAGE(has(text, "of which others are another array, from 0 to 16"), text);
+  CHECK(has(found_with<takes_other_types>(64, 32), "of which others are another array"));
+  CHECK(found_with<static_and_dynamic>(227 * 1024 - 8192, 32) == "nothing");
+  CHECK(has(found_with<static_and_dynamic>(227 * 1024 - 8191, 32), "which makes 232449 bytes with the launch's"));
+  CHECK(has(found_with<static_and_dynamic>(227 * 1024 + 1, 32), "232449 bytes of dynamic shared memory"));
+  CHECK(found_with<packs_of_shared>(64, 1, 12) == "nothing");
+  text = found_with<packs_of_shared>(64, 1, 5);
+  CHECK_MESSAGE(has(text, "accesses 16 bytes of shared memory at faults.cpp:"), text);
+  CHECK_MESSAGE(has(text, "from element 5 on"), text);
+}
+TEST_CASE("atomic operations: none is a race with another, and each is with what is not one") {
+  std::vector<int> out(64, -1);
+  int global = 0;
+  CHECK(found<add_up<true, true>>(64, out.data(), &global) == "nothing");
+  CHECK(out[0] == 63 * 64 / 2);
+  CHECK(global == 128);
+  std::string text = found<add_up<false, true>>(64, out.data(), &global);
+  CHECK_MESSAGE(has(text, "thread (63, 0, 0) reads element 0 of the 1 in shared memory"), text);
+  CHECK_MESSAGE(has(text, "which other threads wrote with no barrier between"), text);
+  CHECK(has(found<add_up<true, false>>(64, out.data(), &global), "changes atomically element 0 of the 1"));
+  CHECK(has(found<atomic_and_not>(32), "thread (1, 0, 0) changes atomically element 0 of the 1"));
+  CHECK(found<largest_and_first>(64, out.data()) == "nothing");
+  CHECK(out[0] == 63001);
+  CHECK(out[5] == 63000);
+}
+TEST_CASE("mma and ldmatrix by the layouts of the PTX ISA") {
+  check_product<__nv_bfloat16>();
+  check_product<__half>();
+}
+TEST_CASE("mma and ldmatrix are of a whole warp, of one place and one type") {
+  CHECK(found<mma_without>(32, 32U) == "nothing");
+  CHECK(has(found<mma_without>(32, 31U), "waits in mma at faults.cpp:"));
+  CHECK(has(found<mma_without>(32, 31U), "with lane 31 in its mask, which has ended"));
+  CHECK(has(found<mma_without>(16, 16U), "with lane 16 in its mask, which does not exist"));
+  CHECK(has(found<mma_at_two_places>(32), "thread (16, 0, 0) waits in mma"));
+  CHECK(has(found<mma_of_two_types>(32), "the lanes of a mask are not at the same one"));
+  std::vector<unsigned> out(32);
+  constexpr std::size_t bytes = 2 * 32 * 8 * 2;
+  CHECK(found_with<load_rows_with<matrix_fault::none>>(bytes, 32, out.data()) == "nothing");
+  CHECK(out[4] == heddle::kernels::fragment_of<__half>(25, 25));
+  CHECK(has(found_with<load_rows_with<matrix_fault::odd>>(bytes, 32, out.data()),
+            "thread (9, 0, 0) accesses 16 bytes of shared memory at faults.cpp:"));
+  CHECK(has(found_with<load_rows_with<matrix_fault::race>>(bytes, 32, out.data()), "with no barrier between"));
+  CHECK(has(found_with<load_rows_with<matrix_fault::arrays>>(bytes, 32, out.data()),
+            "thread (3, 0, 0) loads matrices at faults.cpp:"));
+  CHECK(has(found_with<load_rows_with<matrix_fault::outside>>(bytes, 32, out.data()), "uses element 256 of the 256"));
 }
 TEST_CASE("more shared memory than a block has, too many threads, and an exception of the kernel's own") {
   CHECK(has(found<greedy>(32), "which makes 49160 bytes; a block has 49152"));

@@ -37,7 +37,8 @@ unsigned threads_of(std::string_view name) {
 }
 }  // namespace
 
-void run_grid(std::string const& name, dim3 grid, dim3 shape, std::function<void()> const& body) {
+void run_grid(std::string const& name, dim3 grid, dim3 shape, std::function<void()> const& body,
+              std::size_t dynamic_bytes) {
   if (grid.x == 0 || grid.x > 0x7FFFFFFFU || grid.y == 0 || grid.y > 0xFFFFU || grid.z == 0 || grid.z > 0xFFFFU)
     throw fault(name + ": a grid of (" + std::to_string(grid.x) + ", " + std::to_string(grid.y) + ", " +
                 std::to_string(grid.z) + ") blocks; CUDA takes 1 to (2147483647, 65535, 65535)");
@@ -47,7 +48,7 @@ void run_grid(std::string const& name, dim3 grid, dim3 shape, std::function<void
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
-        block one(name, grid, shape, {x, y, z});
+        block one(name, grid, shape, {x, y, z}, dynamic_bytes);
         one.run(body);
       }
 }

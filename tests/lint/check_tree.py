@@ -29,7 +29,7 @@ NAMES = [
     (re.compile(r"\b(?:class|typename)(?:\s*\.\.\.)?\s+([a-z_]\w*)\s*[,>=]"), "template parameter '{}' must be PascalCase"),
     (re.compile(r"^[ \t]*(?:[\w:<>,&*]+[ \t]+)+[&*]*([A-Z]\w*[a-z]\w*)\([^;{}]*\)[^;{}()]*\{", re.MULTILINE),
      "function '{}' must be snake_case"),
-    (re.compile(r"(?<![\w.:>])(?!(?:cuda|cublas|nccl)[A-Z]|(?:thread|block)(?:Idx|Dim)\b|gridDim\b)([a-z][a-z0-9_]*[A-Z]\w*)"),
+    (re.compile(r"(?<![\w.:>])(?!(?:cuda|cublas|nccl)[A-Z]|atomic(?:Add|Max|CAS)\b|(?:thread|block)(?:Idx|Dim)\b|gridDim\b)([a-z][a-z0-9_]*[A-Z]\w*)"),
      "name '{}' must be snake_case"),
     (re.compile(r"^\s*#\s*define\s+(?!HEDDLE_[A-Z0-9_]+\b|DOCTEST_CONFIG_|(?:thread|block)(?:Idx|Dim)\b|gridDim\b|__launch_bounds__\b)(\w+)", re.MULTILINE),
      "macro '{}' must be HEDDLE_UPPER"),
