@@ -15,6 +15,8 @@ inline constexpr A infinity = std::numeric_limits<A>::infinity();
 
 __device__ inline float exp(float x) { return ::expf(x); }
 __device__ inline double exp(double x) { return ::exp(x); }
+__device__ inline float exp2(float x) { return ::exp2f(x); }
+__device__ inline double exp2(double x) { return ::exp2(x); }
 __device__ inline float log(float x) { return ::logf(x); }
 __device__ inline double log(double x) { return ::log(x); }
 __device__ inline float log1p(float x) { return ::log1pf(x); }

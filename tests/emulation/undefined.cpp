@@ -17,6 +17,7 @@
 #include <support/sum_parts.cuh>
 #include <vector>
 
+#include "attention.hpp"
 #include "guarded.hpp"
 #include "launch.hpp"
 #include "values.hpp"
@@ -130,6 +131,19 @@ void embedding_and_positions(std::size_t shift) {
   looked_at(y, dtable, turned);
 }
 
+void attention(std::size_t shift) {
+  auto const what = emulation::attention_case::fused_of(1, 19, 1, 2);
+  std::vector<float> const qkv = values<T>(what.input(24), 1), dy = values<T>(what.output(24), 2);
+  auto const looked_at_all = [](emulation::attention_results<T> const& results) {
+    for (float const number : results.y) CHECK(number == number);
+    for (float const number : results.dx) CHECK(number == number);
+  };
+  using emulation::attend;
+  using emulation::attention_path;
+  looked_at_all(attend<T, 24, attention_path::plain, emulation::smallest>(what, qkv, dy, shift));
+  looked_at_all(attend<T, 24, attention_path::tensor_cores, emulation::smallest>(what, qkv, dy, shift));
+}
+
 void masks(std::size_t shift) {
   index_map const map{
       .rank = 2, .extent = {5, 264}, .valid = {5, 260}, .stride = {0x300000001, 1}, .origin = 0x123456789A};
@@ -178,6 +192,7 @@ TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing th
     activations(shift);
     cross_entropy(shift);
     embedding_and_positions(shift);
+    attention(shift);
     masks(shift);
     optimizer(shift);
   }

@@ -35,7 +35,8 @@ def release_of(nvcc):
 def report(nvcc, source, architecture, flags):
     """{kernel: (registers, bytes of shared memory, bytes spilled, bytes of stack frame)}"""
     with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run([nvcc, "-std=c++20", f"-arch=sm_{architecture}", "-Werror", "all-warnings", "-Xptxas", "-v", *flags,
+        run = subprocess.run([nvcc, "-std=c++20", f"-arch=sm_{architecture}", f"-DHEDDLE_ARCHITECTURE={architecture}",
+                              "-Werror", "all-warnings", "-Xptxas", "-v", *flags,
                               "-cubin", source, "-o", str(pathlib.Path(folder, "kernels.cubin"))], capture_output=True, text=True)
     if run.returncode:
         sys.exit(run.stdout + run.stderr)

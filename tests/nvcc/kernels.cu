@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <activation/activation.cuh>
+#include <attention/tuning.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <embedding/embedding.cuh>
 #include <embedding/token_order.cuh>
@@ -32,6 +33,27 @@ bool gates() {
   return compiled(gated_forward<T, Activation, 256>, gated_backward<T, Activation, 256>);
 }
 
+/// Attention of one head size, as it is tuned for the architecture that this is compiled for, which check_kernels.py
+/// names: `__CUDA_ARCH__` must not choose what is instantiated.
+inline constexpr int architecture = HEDDLE_ARCHITECTURE;
+template <class T, int HeadDim>
+bool attention() {
+  constexpr bool cores = attention_on_tensor_cores<T>(architecture);
+  constexpr attention_tile forward = tuning<attention_forward_kernel<T, HeadDim, cores>>::at(architecture);
+  constexpr attention_tile by_query = tuning<attention_query_gradient_kernel<T, HeadDim, cores>>::at(architecture);
+  constexpr attention_tile by_key = tuning<attention_key_gradient_kernel<T, HeadDim, cores>>::at(architecture);
+  if constexpr (cores)
+    return compiled(attention_inner<T, HeadDim, 256>,
+                    attention_forward_mma<T, HeadDim, forward.rows, forward.columns, forward.threads>,
+                    attention_query_gradient_mma<T, HeadDim, by_query.rows, by_query.columns, by_query.threads>,
+                    attention_key_gradient_mma<T, HeadDim, by_key.rows, by_key.columns, by_key.threads>);
+  else
+    return compiled(attention_inner<T, HeadDim, 256>,
+                    attention_forward<T, HeadDim, forward.rows, forward.columns, forward.threads>,
+                    attention_query_gradient<T, HeadDim, by_query.rows, by_query.columns, by_query.threads>,
+                    attention_key_gradient<T, HeadDim, by_key.rows, by_key.columns, by_key.threads>);
+}
+
 /// What depends on the type of the activations.
 template <class T>
 bool of_type() {
@@ -39,8 +61,9 @@ bool of_type() {
                   norm_backward<T, false, 256>, column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>,
                   cross_entropy_sum<T, 256>, cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>,
                   rotary<T, 64, 256>, rotary<T, 128, 256>) &&
-         activations<T, gelu_tanh>() && activations<T, gelu_erf>() && activations<T, silu>() &&
-         activations<T, relu>() && gates<T, gelu_tanh>() && gates<T, gelu_erf>() && gates<T, silu>();
+         attention<T, 64>() && attention<T, 128>() && attention<T, 256>() && activations<T, gelu_tanh>() &&
+         activations<T, gelu_erf>() && activations<T, silu>() && activations<T, relu>() && gates<T, gelu_tanh>() &&
+         gates<T, gelu_erf>() && gates<T, silu>();
 }
 /// What gradients are summed in.
 template <class Gradient>
