@@ -69,8 +69,7 @@ __global__ void __launch_bounds__(Threads, detail::plain_least_blocks<T, HeadDim
                              attention_rows<T const> v, attention_rows<T const> dy, accumulator_t<T> const* log_sum_exp,
                              accumulator_t<T> const* inner, attention_rows<T> dq) {
   using A = accumulator_t<T>;
-  static_assert(Threads == detail::plain_threads && Rows % detail::plain_side == 0 &&
-                Columns % detail::plain_side == 0);
+  static_assert(detail::attention_block<HeadDim, Rows, Columns, Threads, detail::plain_threads>::value);
   constexpr int width = detail::tile_width<HeadDim>, stride = detail::tile_stride<A, width>;
   constexpr int r_count = Rows / detail::plain_side, c_count = Columns / detail::plain_side;
   HEDDLE_DYNAMIC_SHARED(memory);
@@ -133,8 +132,7 @@ __global__ void __launch_bounds__(Threads, detail::plain_least_blocks<T, HeadDim
                            attention_rows<T const> v, attention_rows<T const> dy, accumulator_t<T> const* log_sum_exp,
                            accumulator_t<T> const* inner, attention_rows<T> dk, attention_rows<T> dv) {
   using A = accumulator_t<T>;
-  static_assert(Threads == detail::plain_threads && Rows % detail::plain_side == 0 &&
-                Columns % detail::plain_side == 0);
+  static_assert(detail::attention_block<HeadDim, Rows, Columns, Threads, detail::plain_threads>::value);
   constexpr int width = detail::tile_width<HeadDim>, stride = detail::tile_stride<A, width>;
   constexpr int r_count = Rows / detail::plain_side, c_count = Columns / detail::plain_side;
   HEDDLE_DYNAMIC_SHARED(memory);

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(Threads)
     attention_query_gradient_mma(attention_shape shape, attention_rows<T const> q, attention_rows<T const> k,
                                  attention_rows<T const> v, attention_rows<T const> dy, float const* log_sum_exp,
                                  float const* inner, attention_rows<T> dq) {
-  static_assert(has_mma<T> && Threads == Rows * 2 && Rows % 16 == 0 && Columns % 16 == 0);
+  static_assert(has_mma<T> && detail::attention_block<HeadDim, Rows, Columns, Threads, Rows * 2>::value);
   constexpr int width = detail::tile_width<HeadDim>, stride = detail::tile_stride<T, width>, tiles = Columns / 8;
   HEDDLE_DYNAMIC_SHARED(memory);
   auto const queries = memory.take<T>(Rows * stride);
@@ -95,8 +95,7 @@ __global__ void __launch_bounds__(Threads)
                                float const* inner, attention_rows<T> dk, attention_rows<T> dv) {
   constexpr int splits = key_gradient_splits<HeadDim>, width = detail::tile_width<HeadDim, 16 * splits>;
   constexpr int stride = detail::tile_stride<T, width>, tiles = Columns / 8, share = width / splits;
-  static_assert(has_mma<T> && Threads == Rows * 2 * splits && Rows % 16 == 0 && Columns % 16 == 0 &&
-                Columns <= Threads);
+  static_assert(has_mma<T> && detail::attention_block<HeadDim, Rows, Columns, Threads, Rows * 2 * splits>::value);
   HEDDLE_DYNAMIC_SHARED(memory);
   auto const keys = memory.take<T>(Rows * stride);
   auto const values = memory.take<T>(Rows * stride);

@@ -17,7 +17,7 @@ template <class T, int HeadDim, int Rows, int Columns, int Threads>
 __global__ void __launch_bounds__(Threads)
     attention_forward_mma(attention_shape shape, attention_rows<T const> q, attention_rows<T const> k,
                           attention_rows<T const> v, attention_rows<T> y, float* log_sum_exp) {
-  static_assert(has_mma<T> && Threads == Rows * 2 && Rows % 16 == 0 && Columns % 16 == 0);
+  static_assert(has_mma<T> && detail::attention_block<HeadDim, Rows, Columns, Threads, Rows * 2>::value);
   constexpr int width = detail::tile_width<HeadDim>, stride = detail::tile_stride<T, width>, tiles = Columns / 8;
   // Queries stay in registers, where the results leave room.
   constexpr bool held = width <= 128;

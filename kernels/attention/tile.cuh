@@ -16,6 +16,19 @@ inline constexpr int tile_width = HeadDim + (Multiple - HeadDim % Multiple) % Mu
 template <class Element, int Width>
 inline constexpr int tile_stride = Width + pack_width<Element>;
 
+/// What every kernel with tiles asks of its template arguments; `Needed` is the threads of a block of so many rows.
+template <int HeadDim, int Rows, int Columns, int Threads, int Needed>
+struct attention_block {
+  static_assert(Rows > 0 && Columns > 0,
+                "attention<HeadDim, Rows, Columns, Threads>: 'Rows' is 0 where no tile fits the shared memory of the "
+                "device; take a smaller 'HeadDim', or a narrower type");
+  static_assert(
+      HeadDim > 0 && Rows % 16 == 0 && Columns % 16 == 0 && Threads == Needed && Columns <= Threads,
+      "attention<HeadDim, Rows, Columns, Threads>: 'Rows' and 'Columns' must be multiples of 16, and 'Threads' "
+      "go with them; take all three from `tuning`");
+  static constexpr bool value = true;
+};
+
 /// Rows first..first + Rows - 1 of `from`, which has `count`, as Elements. The whole block calls.
 template <class Element, int HeadDim, int Width, int Rows, int Threads, class T, class Shared>
 __device__ void load_tile(head_rows<T> const& from, int first, int count, Shared const& to) {

@@ -7,6 +7,7 @@
 #include <heddle/backend/host/attention.hpp>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 namespace {
 
@@ -23,6 +24,27 @@ using emulation::wide;
 
 constexpr attention_path plain = attention_path::plain, tensor_cores = attention_path::tensor_cores;
 constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// Whether all three kernels have a tile on a device, and it the memory for them.
+template <class T, int HeadDim>
+constexpr bool fits(int capability) {
+  using namespace kernels;
+  constexpr auto ok = [](attention_tile const& tile, int most) { return tile.rows > 0 && tile.shared <= most; };
+  int const most = block_shared_bytes(capability);
+  auto const all = [=](auto cores) {
+    constexpr bool c = decltype(cores)::value;
+    return ok(tuning<attention_forward_kernel<T, HeadDim, c>>::at(capability), most) &&
+           ok(tuning<attention_query_gradient_kernel<T, HeadDim, c>>::at(capability), most) &&
+           ok(tuning<attention_key_gradient_kernel<T, HeadDim, c>>::at(capability), most);
+  };
+  if constexpr (has_mma<T>)
+    return all(std::bool_constant<true>{}) && all(std::bool_constant<false>{});
+  else
+    return all(std::bool_constant<false>{});
+}
+static_assert(fits<double, 256>(80) && fits<double, 256>(90) && fits<float, 256>(80) && fits<float, 256>(90));
+static_assert(fits<float, 256>(86) && fits<double, 128>(89) && fits<__half, 256>(86) && fits<__nv_bfloat16, 256>(120));
+static_assert(fits<float, 128>(75) && fits<__nv_bfloat16, 64>(0) && !fits<double, 256>(86));
 
 template <class A>
 std::vector<double> doubles(std::vector<A> const& all) {
@@ -279,7 +301,7 @@ TEST_CASE("a batch's bits do not depend on what else is in it, nor on where it b
   CHECK(is_end(second.log_sum_exp, both.log_sum_exp));
   CHECK(is_end(second.dx, both.dx));
 }
-TEST_CASE("the shared memory that is asked for is what the kernels take, and devices have it") {
+TEST_CASE("the shared memory that is asked for is what the kernels take") {
   constexpr int head_dim = 64;
   auto const what = attention_case::fused_of(1, 5, 1, 1);
   auto const told = [&](auto const& kernels, auto type) {
