@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <activation/activation.cuh>
+#include <cast/cast.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <cstdint>
 #include <embedding/embedding.cuh>
@@ -12,6 +13,8 @@
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
 #include <random/dropout.cuh>
+#include <redistribution/blocks.cuh>
+#include <redistribution/shares.cuh>
 #include <rotary/rotary.cuh>
 #include <support/geometry.cuh>
 #include <support/sum_parts.cuh>
@@ -144,6 +147,37 @@ void attention(std::size_t shift) {
   looked_at_all(attend<T, 24, attention_path::tensor_cores, emulation::smallest>(what, qkv, dy, shift));
 }
 
+void redistributions(std::size_t shift) {
+  guarded<T> const x(values<T>(n, 1), shift);
+  kernels::blocks_shape const shape = kernels::blocks_of(rows, 33, 8, 2);
+  auto const moved = static_cast<std::size_t>(kernels::blocks_size(shape, 2));
+  guarded<T> front(moved, shift), back(n, shift);
+  dim3 const by_pack = kernels::pack_grid<T, threads>(static_cast<long long>(moved), 2);
+  launch<kernels::blocks_to_front<T, threads>>(by_pack, dim3(threads), x.read(), front.data(), shape,
+                                               static_cast<long long>(moved));
+  launch<kernels::blocks_from_front<T, threads>>(by_pack, dim3(threads), front.read(), back.data(), shape,
+                                                 static_cast<long long>(moved));
+  scattering s{};
+  s.rank = 2;
+  s.whole = {rows, width};
+  s.share = {3, width};
+  s.ways[0] = s.all_ways = 2;
+  s.count = 1;
+  s.size = 3 * width;
+  kernels::share_map const map = kernels::share_map::of(s);
+  auto const count = static_cast<long long>(s.size);
+  guarded<T> packed(2 * s.size, shift);
+  guarded<float> sums(values<float>(n, 2), shift);
+  dim3 const by_share = kernels::share_grid<T, threads>(count, 2, 2);
+  launch<kernels::pack_shares<T, threads>>(by_share, dim3(threads), x.read(), map, 0LL, count, packed.data(), count);
+  launch<kernels::unpack_shares<T, float, true, threads>>(by_share, dim3(threads), packed.read(), map, 0LL, count,
+                                                          sums.data(), count);
+  guarded<float> whole_values(n, shift);
+  launch<kernels::cast<T, float, threads>>(kernels::pack_grid<T, threads>(n, 2), dim3(threads), x.read(),
+                                           whole_values.data(), static_cast<long long>(n));
+  looked_at(front, back, packed, sums, whole_values);
+}
+
 void masks(std::size_t shift) {
   index_map const map{
       .rank = 2, .extent = {5, 264}, .valid = {5, 260}, .stride = {0x300000001, 1}, .origin = 0x123456789A};
@@ -193,6 +227,7 @@ TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing th
     cross_entropy(shift);
     embedding_and_positions(shift);
     attention(shift);
+    redistributions(shift);
     masks(shift);
     optimizer(shift);
   }

@@ -5,6 +5,7 @@
 
 #include <activation/activation.cuh>
 #include <attention/tuning.cuh>
+#include <cast/cast.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <embedding/embedding.cuh>
 #include <embedding/token_order.cuh>
@@ -12,6 +13,8 @@
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
 #include <random/dropout.cuh>
+#include <redistribution/blocks.cuh>
+#include <redistribution/shares.cuh>
 #include <rotary/rotary.cuh>
 #include <support/sum_parts.cuh>
 
@@ -60,7 +63,8 @@ bool of_type() {
   return compiled(norm_forward<T, true, 256>, norm_forward<T, false, 256>, norm_backward<T, true, 256>,
                   norm_backward<T, false, 256>, column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>,
                   cross_entropy_sum<T, 256>, cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>,
-                  rotary<T, 64, 256>, rotary<T, 128, 256>) &&
+                  rotary<T, 64, 256>, rotary<T, 128, 256>, blocks_to_front<T, 256>, blocks_from_front<T, 256>,
+                  kernels::pack_shares<T, 256>) &&
          attention<T, 64>() && attention<T, 128>() && attention<T, 256>() && activations<T, gelu_tanh>() &&
          activations<T, gelu_erf>() && activations<T, silu>() && activations<T, relu>() && gates<T, gelu_tanh>() &&
          gates<T, gelu_erf>() && gates<T, silu>();
@@ -72,7 +76,8 @@ bool of_gradient() {
 }
 template <class T, class Gradient>
 bool of_both() {
-  return compiled(embedding_backward<T, Gradient, 256>, adamw<T, Gradient, 256>);
+  return compiled(embedding_backward<T, Gradient, 256>, adamw<T, Gradient, 256>,
+                  kernels::unpack_shares<T, Gradient, false, 256>, kernels::unpack_shares<T, Gradient, true, 256>);
 }
 
 bool all() {
@@ -82,7 +87,8 @@ bool all() {
          of_both<__nv_bfloat16, __nv_bfloat16>() && of_both<__half, float>() && of_both<__half, __half>() &&
          compiled(cross_entropy_loss<float, 256>, cross_entropy_loss<double, 256>, prepare_adamw<float, 256>,
                   prepare_adamw<double, 256>, sum_parts<double, double, 256>, sum_parts<double, float, 256>,
-                  sum_parts<long long, long long, 256>);
+                  sum_parts<long long, long long, 256>, cast<float, __nv_bfloat16, 256>, cast<float, __half, 256>,
+                  cast<__nv_bfloat16, float, 256>, cast<__half, float, 256>);
 }
 
 }  // namespace heddle::kernels
