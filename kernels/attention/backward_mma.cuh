@@ -68,10 +68,15 @@ __global__ void __launch_bounds__(Threads)
       HEDDLE_UNROLL
       for (int n = 0; n < tiles; ++n) {
         HEDDLE_UNROLL
-        for (int i = 0; i < 4; ++i) {
-          bool const seen = sees(shape, own_query + me.row + i / 2 * 8, first + n * 8 + me.column + i % 2);
-          float const probability = math::exp2((p[n][i] * scale - log_sum[i / 2]) * log2_of_e);
-          change[n][i] = seen ? probability * (change[n][i] - row_inner[i / 2]) : 0.0F;
+        for (int i = 0; i < 4; ++i)
+          change[n][i] = math::exp2((p[n][i] * scale - log_sum[i / 2]) * log2_of_e) * (change[n][i] - row_inner[i / 2]);
+      }
+      if (first + Columns > keys_seen(shape, own_query)) {
+        HEDDLE_UNROLL
+        for (int n = 0; n < tiles; ++n) {
+          HEDDLE_UNROLL
+          for (int i = 0; i < 4; ++i)
+            if (!sees(shape, own_query + me.row + i / 2 * 8, first + n * 8 + me.column + i % 2)) change[n][i] = 0;
         }
       }
       detail::mma_columns<T, width>(out, me, change, keys, 0);
@@ -139,10 +144,17 @@ __global__ void __launch_bounds__(Threads)
           HEDDLE_UNROLL
           for (int i = 0; i < 4; ++i) {
             int const column = n * 8 + me.column + i % 2;
-            bool const seen = sees(shape, first + column, first_key + own + me.row + i / 2 * 8);
-            float const probability = math::exp2((p[n][i] * scale - log_sums[column]) * log2_of_e);
-            p[n][i] = seen ? probability : 0.0F;
-            change[n][i] = seen ? probability * (change[n][i] - inners[column]) : 0.0F;
+            p[n][i] = math::exp2((p[n][i] * scale - log_sums[column]) * log2_of_e);
+            change[n][i] = p[n][i] * (change[n][i] - inners[column]);
+          }
+        }
+        if (first + shape.shift < first_key + own + 15) {
+          HEDDLE_UNROLL
+          for (int n = 0; n < tiles; ++n) {
+            HEDDLE_UNROLL
+            for (int i = 0; i < 4; ++i)
+              if (!sees(shape, first + n * 8 + me.column + i % 2, first_key + own + me.row + i / 2 * 8))
+                p[n][i] = change[n][i] = 0;
           }
         }
         detail::mma_columns<T, width>(value_out, me, p, gradients, own_columns);

@@ -15,8 +15,9 @@ constexpr int attention_forward_shared() {
 /// y = softmax(q·kᵀ/√HeadDim)·v and log_sum_exp, natural, of the keys that each query sees: `host::attention`, and with
 /// a shift `host::attention_core`. FlashAttention-2 (Dao, arXiv 2307.08691, algorithm 1): a block has `Rows` queries of
 /// a head and takes the keys in tiles of `Columns`, with an on-line softmax, so memory is linear in the sequence. A
-/// query that sees nothing has y = 0 and log_sum_exp = -infinity; NaN and infinity among what a query sees come out as
-/// NaN. The order of sums depends on `Columns`, and on nothing that a split of batch or heads changes.
+/// query that sees nothing has y = 0 and log_sum_exp = -infinity. NaN and infinity among what a query sees come out as
+/// NaN; so may those of a value that it does not see and that is in one tile with what it sees: 0 times it. The order
+/// of sums depends on `Columns`, and on nothing that a split of batch or heads changes.
 ///
 /// For all types; `attention_forward_mma` uses tensor cores. Grid: `attention_grid`; shared memory:
 /// `attention_forward_shared`.
