@@ -162,8 +162,9 @@ void check_alignment() {
 /// Masked everywhere, in part, and nowhere; more queries than keys and fewer; several heads.
 template <class T, int HeadDim, attention_path Path>
 void check_shifts() {
-  for (int const shift : {-1000, -60, -25, 0, 3, 59, 1000}) check<T, HeadDim, Path>({1, 100, 40, 1, 2, shift, false});
-  for (int const shift : {-17, 60}) check<T, HeadDim, Path, smallest>({2, 40, 100, 2, 1, shift, false});
+  for (int const shift : {-1000, -60, -25, -2, 14, 15, 59, 1000})
+    check<T, HeadDim, Path>({1, 100, 40, 1, 2, shift, false});
+  for (int const shift : {-17, 60, 62}) check<T, HeadDim, Path, smallest>({2, 40, 100, 2, 1, shift, false});
 }
 
 /// NaN and infinity in a query, a key or a value come out as NaN in the rows that see them, and nowhere before.
