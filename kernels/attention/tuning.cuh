@@ -44,13 +44,14 @@ constexpr bool attention_on_tensor_cores(int capability) {
 }
 
 namespace detail {
-/// The first, the last apart, that leaves room for a second block, which computes while the other waits for memory;
-/// else the first that fits; none, with which no kernel compiles, if there is none.
+/// The first, the last apart, that leaves room for a second block, which computes while the other waits for memory (of
+/// each block the system takes 1 KiB more); else the first that fits; none, with which no kernel compiles, if there is
+/// none.
 template <int Count>
 constexpr attention_tile tile_that_fits(attention_tile const (&tiles)[Count], int capability) {
   int const most = block_shared_bytes(capability);
   for (int i = 0; i + 1 < Count; ++i)
-    if (2 * tiles[i].shared <= most) return tiles[i];
+    if (2 * tiles[i].shared + 1024 <= most) return tiles[i];
   for (attention_tile const& one : tiles)
     if (one.shared <= most) return one;
   return {};
