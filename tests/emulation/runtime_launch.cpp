@@ -115,6 +115,23 @@ TEST_CASE("planted: launches that do not name what their kernels use") {
             "copy_pair<32> writes byte 2 of device memory 3 (128 bytes), which its launch names as read"));
 }
 
+TEST_CASE("a launch gives dynamic shared memory, more than every kernel has, too, and no more than it says") {
+  session const here;
+  cuda::stream const stream;
+  cuda::device_arena<double> const data(64);
+  auto const with = [&](std::size_t bytes) {
+    return failure_of([&] {
+      cuda::launch<emulation::through_dynamic_shared<64>>({1, 64, bytes}, stream, writes(data.data(), 64), 7680);
+      stream.synchronize();
+    });
+  };
+  CHECK(with(60 * 1024) == "");
+  CHECK(on_host(stream, data)[5] == 7674.0);
+  std::string const text = with(60 * 1024 - 8);
+  CHECK_MESSAGE(has(text, "takes bytes 0 to 61440 of the dynamic shared memory at test_kernels.hpp:"), text);
+  CHECK_MESSAGE(has(text, "; the launch gives 61432"), text);
+}
+
 TEST_CASE("launches that CUDA refuses") {
   in_every_mode([] {
     cuda::stream const stream;

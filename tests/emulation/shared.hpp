@@ -170,10 +170,11 @@ class dynamic_shared {
  public:
   /// The next `size` elements, from a multiple of 16 bytes on. All threads take the same.
   template <class T>
-  shared_span<T> take(std::size_t size, place const& at = place::here()) {
-    std::size_t const begin = next_;
-    next_ = (begin + size * sizeof(T) + 15) / 16 * 16;
-    return shared_span<T>(block::current().dynamic<shared_array<T>>(begin, size, size * sizeof(T), at));
+  shared_span<T> take(int size, place const& at = place::here()) {
+    auto const elements = static_cast<std::size_t>(size);
+    std::size_t const begin = next_, bytes = elements * sizeof(T);
+    next_ = (begin + bytes + 15) / 16 * 16;
+    return shared_span<T>(block::current().dynamic<shared_array<T>>(begin, elements, bytes, at));
   }
 
  private:

@@ -25,6 +25,15 @@ template <int Threads>
 __global__ void copy_pair(two_arrays arrays) {
   arrays.out[threadIdx.x] = arrays.in[threadIdx.x];
 }
+/// data[i] = the i-th from the end of 0, 1, … size - 1, through as many elements of dynamic shared memory.
+template <int Threads>
+__global__ void through_dynamic_shared(double* data, int size) {
+  HEDDLE_DYNAMIC_SHARED(memory);
+  auto const all = memory.take<double>(size);
+  for (int i = static_cast<int>(threadIdx.x); i < size; i += Threads) all[i] = i;
+  __syncthreads();
+  data[threadIdx.x] = all[size - 1 - static_cast<int>(threadIdx.x)];
+}
 /// Its threads read what other threads wrote, with no barrier between.
 template <int Threads>
 __global__ void forgetful(int* out) {

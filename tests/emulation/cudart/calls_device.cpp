@@ -139,14 +139,13 @@ cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void** a
       throw refusal{cudaErrorInvalidValue, next.name + " with " + std::to_string(shared_bytes) +
                                                " bytes of dynamic shared memory; it has asked for " +
                                                std::to_string(most)};
-    if (shared_bytes != 0) throw refusal{cudaErrorNotSupported, "dynamic shared memory, which the emulation lacks"};
     stream_state& to = all.stream(stream);
     if (to.device != machine::device())
       throw refusal{cudaErrorInvalidResourceHandle, next.name + " on " + to.name + " of device " +
                                                         std::to_string(to.device) + ", while device " +
                                                         std::to_string(machine::device()) + " is current"};
-    auto const run = [name = next.name, grid, block, body = next.bind(arguments)] {
-      heddle::emulation::run_grid(name, grid, block, body);
+    auto const run = [name = next.name, grid, block, body = next.bind(arguments), shared_bytes] {
+      heddle::emulation::run_grid(name, grid, block, body, shared_bytes);
     };
     if (!all.options.only_named || next.uses.empty())
       all.enqueue(to, {"kernel " + next.name, next.uses, run});
