@@ -18,7 +18,7 @@ struct parameters {
 };
 
 /// The loss, a sum over the rows, and its gradients: += as every primitive does.
-double forward_backward(float const* x, std::int32_t const* targets, parameters const& w, parameters& g) {
+float forward_backward(float const* x, std::int32_t const* targets, parameters const& w, parameters& g) {
   constexpr auto relu = hd::activation_kind::relu;
   static std::array<float, rows * hidden> h, a, da, dh;
   static std::array<float, rows * classes> logits;
@@ -29,10 +29,11 @@ double forward_backward(float const* x, std::int32_t const* targets, parameters 
   backend::cross_entropy_max<rows, classes>(logits.data(), classes, max.data());
   backend::cross_entropy_sum<rows, classes>(logits.data(), classes, 0, targets, max.data(), sum.data(),
                                             target_logit.data());
-  double const loss =
-      backend::cross_entropy_loss<rows>(targets, -100, max.data(), sum.data(), target_logit.data(), log_sum_exp.data());
-  backend::cross_entropy_backward<rows, classes>(logits.data(), classes, 0, targets, -100, log_sum_exp.data(), 1.0f,
-                                                 logits.data());
+  float loss = 0, cotangent = 1;
+  backend::cross_entropy_loss<rows>(targets, -100, max.data(), sum.data(), target_logit.data(), log_sum_exp.data(),
+                                    &loss);
+  backend::cross_entropy_backward<rows, classes>(logits.data(), classes, 0, targets, -100, log_sum_exp.data(),
+                                                 &cotangent, logits.data());
   backend::product_accumulate<classes, hidden, rows, true, false>(logits.data(), a.data(), g.second.data());
   backend::product<rows, hidden, classes, false, false>(logits.data(), w.second.data(), da.data());
   backend::activation_backward<relu, rows * hidden>(h.data(), da.data(), dh.data());

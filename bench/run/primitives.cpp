@@ -106,7 +106,7 @@ void ends() {
   });
   struct buffers {
     std::vector<float> logits = values(n), dlogits = zeros(n), highest = zeros(Rows), sum = zeros(Rows),
-                       target = zeros(Rows), log_sum_exp = std::vector<float>(Rows, 20);
+                       target = zeros(Rows), log_sum_exp = std::vector<float>(Rows, 20), scale = {0.1F};
   };
   at = "/" + shape(Rows, Vocab);
   rate("cross-entropy max" + at, 4.0 * n, unit::byte, [] {
@@ -122,7 +122,7 @@ void ends() {
   rate("cross-entropy backward" + at, 8.0 * n, unit::byte, [tokens] {
     return [tokens, b = buffers()]() mutable {
       host::cross_entropy_backward<Rows, Vocab>(b.logits.data(), Vocab, 0, tokens.data(), -100, b.log_sum_exp.data(),
-                                                0.1F, b.dlogits.data());
+                                                b.scale.data(), b.dlogits.data());
     };
   });
 }

@@ -48,8 +48,8 @@ TEST_CASE_TEMPLATE("host backend: after the first call nothing is allocated", T,
     host::check_targets(tokens.data(), rows, vocabulary, -100);
     host::cross_entropy_max<rows, vocabulary>(y, vocabulary, s);
     host::cross_entropy_sum<rows, vocabulary>(y, vocabulary, 0, tokens.data(), s, s + rows, s + 2 * rows);
-    host::cross_entropy_loss<rows>(tokens.data(), -100, s, s + rows, s + 2 * rows, s + 3 * rows);
-    host::cross_entropy_backward<rows, vocabulary>(y, vocabulary, 0, tokens.data(), -100, s + 3 * rows, T(1), y);
+    host::cross_entropy_loss<rows>(tokens.data(), -100, s, s + rows, s + 2 * rows, s + 3 * rows, y);
+    host::cross_entropy_backward<rows, vocabulary>(y, vocabulary, 0, tokens.data(), -100, s + 3 * rows, s, y);
     host::adamw(x, y, y, y, width, heddle::adamw_coefficients{.learning_rate = host::sum_of_squares(x, width)});
   };
   CHECK(allocations_of(step) <= 4);  // the packing buffer grows to its size, once for each larger product

@@ -21,7 +21,7 @@ template <class T, std::size_t Rows, std::size_t Width, std::size_t Parts>
 struct split_loss {
   std::size_t vocabulary;
   std::vector<std::int32_t> targets;
-  double loss = 0;
+  T loss = 0;
   std::vector<T> log_sum_exp = std::vector<T>(Rows);
   std::vector<T> row_sum = std::vector<T>(Rows);
 
@@ -48,15 +48,16 @@ struct split_loss {
         target[i] += part_target[i];
       }
     }
-    return loss = cross_entropy::cross_entropy_loss<Rows>(targets.data(), ignored, highest.data(), row_sum.data(),
-                                                          target.data(), log_sum_exp.data());
+    cross_entropy::cross_entropy_loss<Rows>(targets.data(), ignored, highest.data(), row_sum.data(), target.data(),
+                                            log_sum_exp.data(), &loss);
+    return static_cast<double>(loss);
   }
 
   std::vector<std::vector<T>> backward(std::vector<std::vector<T>> logits, T scale) const {
     for (std::size_t part = 0; part < Parts; ++part)
       cross_entropy::cross_entropy_backward<Rows, Width>(logits[part].data(), valid(part),
                                                          static_cast<std::int64_t>(part * Width), targets.data(),
-                                                         ignored, log_sum_exp.data(), scale, logits[part].data());
+                                                         ignored, log_sum_exp.data(), &scale, logits[part].data());
     return logits;
   }
 };
@@ -88,8 +89,9 @@ void check_whole() {
   // Out of place: the same bits.
   whole.forward(logits);
   std::vector<double> separate(rows * Width, 7.0);
+  double const scale = 0.25;
   cross_entropy::cross_entropy_backward<rows, Width>(logits[0].data(), Width, 0, whole.targets.data(), ignored,
-                                                     whole.log_sum_exp.data(), 0.25, separate.data());
+                                                     whole.log_sum_exp.data(), &scale, separate.data());
   CHECK(separate == whole.backward(logits, 0.25)[0]);
 
   split_loss<float, rows, Width, 1> narrow{Width, whole.targets};

@@ -85,12 +85,13 @@ std::vector<T> everything() {
   host::cross_entropy_max<few, vocabulary>(logits.data(), vocabulary - 3, highest.data());
   host::cross_entropy_sum<few, vocabulary>(logits.data(), vocabulary - 3, 0, tokens.data(), highest.data(),
                                            total.data(), target.data());
-  double const loss =
-      host::cross_entropy_loss<few>(tokens.data(), -100, highest.data(), total.data(), target.data(), lse.data());
-  host::cross_entropy_backward<few, vocabulary>(logits.data(), vocabulary - 3, 0, tokens.data(), -100, lse.data(), T(1),
+  T loss = 0;
+  T const one = 1;
+  host::cross_entropy_loss<few>(tokens.data(), -100, highest.data(), total.data(), target.data(), lse.data(), &loss);
+  host::cross_entropy_backward<few, vocabulary>(logits.data(), vocabulary - 3, 0, tokens.data(), -100, lse.data(), &one,
                                                 logits.data());
   keep(logits);
-  all.push_back(static_cast<T>(loss));
+  all.push_back(loss);
 
   auto table = make(vocabulary * width, 8);
   host::embedding<rows, vocabulary, width>(tokens.data(), table.data(), 0, normal.data());

@@ -9,12 +9,13 @@
 #include <heddle/backend/host/product.hpp>
 #include <heddle/backend/host/random.hpp>
 #include <heddle/backend/host/rotary.hpp>
+#include <heddle/tensor/host_memory.hpp>
 
 namespace heddle {
 
-/// The primitives that modules are made of, on the host: dealt to the threads of the rank (`host::thread_team`),
-/// products by Eigen. A module calls them as `Backend::template name<sizes…>(pointers…)`; each family can be used
-/// alone, on raw pointers.
+/// The primitives that modules are made of, on the host, and the memory that they work on: dealt to the threads of the
+/// rank (`host::thread_team`), products by Eigen. A module calls them as `Backend::template name<sizes…>(pointers…)`;
+/// each family can be used alone, on raw pointers.
 struct host_backend : host::products,
                       host::pointwise,
                       host::norms,
@@ -23,6 +24,8 @@ struct host_backend : host::products,
                       host::optimizers,
                       host::attentions,
                       host::rotary_positions,
-                      host::random {};
+                      host::random {
+  using memory = host_memory;
+};
 
 }  // namespace heddle

@@ -59,8 +59,9 @@ struct chunked_loss {
   static constexpr std::size_t scratch_of_loss =
       slot<element>(kernel_of_chunk::saved) +
       slot<element>(detail::larger(kernel_of_chunk::forward_scratch, kernel_of_chunk::backward_scratch));
+  static constexpr std::size_t loss = slot<element>(1);  ///< of a chunk
   static constexpr std::size_t own_scratch =
-      logits + gradient + scratch_of_loss + slot<element>(target_slots<typename Loss::place, chunks::rows>);
+      logits + gradient + scratch_of_loss + loss + slot<element>(target_slots<typename Loss::place, chunks::rows>);
 
   static constexpr bool needs_input = Source::needs_input || Source::rows_read_input;
   static constexpr bool needs_output = false;
@@ -75,7 +76,7 @@ struct chunked_loss {
   static void forward(Context& c, frame<element> const& f, X const* x, element* y) {
     if (c.training()) {
       Source::forward_rows(c, f, x, [](auto) {});  // what backward reads comes to where it is kept
-      *y = 0;
+      Context::backend::clear(y, 1);
       return;
     }
     Source::forward_rows(
@@ -115,17 +116,16 @@ struct chunked_loss {
     of_loss.saved = rows + logits + gradient;
     of_loss.scratch = of_loss.saved + slot<element>(kernel_of_chunk::saved);
     std::int32_t const* const targets =
-        local_targets<typename Loss::place, chunks::rows>(c, of_loss.saved + scratch_of_loss);
-    double total = 0;
+        local_targets<typename Loss::place, chunks::rows>(c, of_loss.saved + scratch_of_loss + loss);
+    element* const loss_of_chunk = of_loss.saved + scratch_of_loss;
+    Context::backend::clear(y, 1);
     chunks::for_each([&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first) {
       auto context = c.with_targets(targets + first);
       get(size, first, rows);
-      element loss = 0;
-      Loss::template kernel_of_rows<Rows>::forward(context, of_loss, static_cast<element const*>(rows), &loss);
-      total += static_cast<double>(loss);
+      Loss::template kernel_of_rows<Rows>::forward(context, of_loss, static_cast<element const*>(rows), loss_of_chunk);
+      Context::backend::template add_to<1>(static_cast<element const*>(loss_of_chunk), y);
       use(size, first, context, of_loss, rows);
     });
-    *y = static_cast<element>(total);
   }
 };
 

@@ -54,13 +54,14 @@ struct cross_entropy : primitive {
       B::template cross_entropy_max<rows, columns>(x, s.valid, row_max);
       c.max_over(axes, std::span<T>(row_max, rows));
       B::template cross_entropy_sum<rows, columns>(x, s.valid, s.origin, s.targets, row_max, row_sum, target_logit);
-      *y = loss_of(c, f, s, row_max);
+      c.sum_over(axes, std::span<T>(row_sum, 2 * rows));
+      B::template cross_entropy_loss<rows>(s.targets, c.ignore_index(), row_max, row_sum, target_logit, f.saved, y);
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
       share const s = share_of(c, f.scratch);
       Context::backend::template cross_entropy_backward<rows, columns>(x, s.valid, s.origin, s.targets,
-                                                                       c.ignore_index(), f.saved, *dy, dx);
+                                                                       c.ignore_index(), f.saved, dy, dx);
     }
 
     static constexpr void count_forward(traffic_table& t, coordinates const& at) {
@@ -83,13 +84,6 @@ struct cross_entropy : primitive {
     static share share_of(Context& c, T* room) {
       block_range const mine = Place::template block<typename Vocab::name>(c.at());
       return {mine.valid, static_cast<std::int64_t>(mine.origin), local_targets<Place, rows>(c, room)};
-    }
-    /// From `row_max` of all ranks, and behind it this rank's sums and target logits.
-    template <class Context>
-    static T loss_of(Context& c, frame<T> const& f, share const& s, T* row_max) {
-      c.sum_over(axes, std::span<T>(row_max + rows, 2 * rows));
-      return static_cast<T>(Context::backend::template cross_entropy_loss<rows>(
-          s.targets, c.ignore_index(), row_max, row_max + rows, row_max + 2 * rows, f.saved));
     }
   };
 };

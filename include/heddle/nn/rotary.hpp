@@ -64,7 +64,7 @@ struct rotary : primitive {
     static void prepare(Context const& c, frame<T> const& f) {
       auto* const at = reinterpret_cast<std::int64_t*>(f.scratch);
       std::size_t const first = Place::template block<typename Sequence::name>(c.at()).origin;
-      for (std::size_t i = 0; i < positions; ++i) at[i] = static_cast<std::int64_t>(first + i);
+      Context::backend::template count_up<positions>(static_cast<std::int64_t>(first), at);
       Context::backend::template rotary_table<positions, width>(at, Base.theta, cosine(f), sine(f));
     }
   };

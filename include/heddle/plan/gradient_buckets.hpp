@@ -8,7 +8,7 @@
 #include <heddle/plan/parameters.hpp>
 #include <heddle/plan/plan_error.hpp>
 #include <heddle/plan/policies.hpp>
-#include <heddle/tensor/pack_shares.hpp>
+#include <heddle/tensor/scattering.hpp>
 #include <heddle/tensor/traffic.hpp>
 #include <type_traits>
 

@@ -2,10 +2,11 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <heddle/comm/gather_part.hpp>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/layout/redistribution.hpp>
+#include <heddle/tensor/block_view.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <span>
 #include <vector>
@@ -13,45 +14,6 @@
 namespace heddle {
 
 namespace detail {
-
-/// A row-major local tensor seen from one of its dimensions: [outer, extent, inner].
-struct dimension_view {
-  std::size_t outer = 1, extent = 1, inner = 1;
-};
-constexpr dimension_view view_at(std::array<std::size_t, max_rank> const& extent, std::size_t rank, std::size_t k) {
-  dimension_view v;
-  for (std::size_t i = 0; i < rank; ++i) (i < k ? v.outer : i == k ? v.extent : v.inner) *= extent[i];
-  return v;
-}
-
-/// How many of the `block` indices from `begin` lie below `extent`: the others are padding.
-constexpr std::size_t real_part(std::size_t extent, std::size_t begin, std::size_t block) {
-  std::size_t const left = extent > begin ? extent - begin : 0;
-  return left < block ? left : block;
-}
-
-/// [outer, extent, inner] → [ways, outer, ⌈extent/ways⌉, inner], padding set to zero, or back without padding: what
-/// turns blocks of an inner dimension into the contiguous pieces that a collective exchanges.
-template <class T>
-void blocks_to_front(T const* in, T* out, dimension_view const& v, std::size_t ways) {
-  std::size_t const block = block_extent(v.extent, ways);
-  for (std::size_t w = 0; w < ways; ++w)
-    for (std::size_t o = 0; o < v.outer; ++o) {
-      std::size_t const real = real_part(v.extent, w * block, block) * v.inner;
-      T* const to = out + (w * v.outer + o) * block * v.inner;
-      if (real != 0) std::memcpy(to, in + (o * v.extent + w * block) * v.inner, real * sizeof(T));
-      std::memset(to + real, 0, (block * v.inner - real) * sizeof(T));
-    }
-}
-template <class T>
-void blocks_from_front(T const* in, T* out, dimension_view const& v, std::size_t ways) {
-  std::size_t const block = block_extent(v.extent, ways);
-  for (std::size_t w = 0; w < ways; ++w)
-    for (std::size_t o = 0; o < v.outer; ++o)
-      if (std::size_t const real = real_part(v.extent, w * block, block) * v.inner; real != 0)
-        std::memcpy(out + (o * v.extent + w * block) * v.inner, in + (w * v.outer + o) * block * v.inner,
-                    real * sizeof(T));
-}
 
 /// What an all-gather step passes to its collective. `packed` has room for what `packing_of` says.
 template <class T>
@@ -68,30 +30,24 @@ enum class progress : bool { blocking, asynchronous };
 template <progress How, class Communicator, class T>
 typename Communicator::handle begin_step(redistribution const& path, redistribution_step const& s, Communicator& group,
                                          T const* in, T* out, T* packed) {
+  using memory = memory_of<Communicator>;
   std::size_t const ways = group.size();
   std::size_t const n = size_before(path, s);
   step_packing const packs = packing_of(path, s, ways);
   T const* pieces = in;
   if (packs.in != 0) {
-    blocks_to_front(in, packed, view_at(s.extent, path.rank, s.to), ways);
+    memory::blocks_to_front(block_view_at(s.extent, path.rank, s.to, ways), in, packed);
     pieces = packed;
   }
   T* const arrive = packs.out != 0 ? packed + packs.in : out;
   std::size_t const moved = size_moved(path, s, ways);
   constexpr bool waits = How == progress::blocking;
   switch (s.kind) {
-    case step_kind::slice: {
-      dimension_view const v = view_at(s.extent, path.rank, s.to);
-      std::size_t const block = block_extent(v.extent, ways), begin = block * group.rank();
-      std::size_t const real = real_part(v.extent, begin, block) * v.inner;
-      for (std::size_t o = 0; o < v.outer; ++o) {
-        if (real != 0) std::memmove(out + o * block * v.inner, in + (o * v.extent + begin) * v.inner, real * sizeof(T));
-        std::memset(out + o * block * v.inner + real, 0, (block * v.inner - real) * sizeof(T));
-      }
+    case step_kind::slice:
+      memory::block_of(block_view_at(s.extent, path.rank, s.to, ways), group.rank(), in, out);
       return {};
-    }
     case step_kind::all_reduce:
-      if (in != out) std::memcpy(out, in, n * sizeof(T));
+      memory::copy(in, out, n);
       if constexpr (!waits) return group.all_reduce_async(std::span<T>(out, n), comm::reduction::sum);
       group.all_reduce(std::span<T>(out, n), comm::reduction::sum);
       return {};
@@ -120,11 +76,11 @@ typename Communicator::handle begin_step(redistribution const& path, redistribut
 }
 
 /// Ends a step whose collective is over.
-template <class T>
+template <class Memory, class T>
 void end_step(redistribution const& path, redistribution_step const& s, std::size_t ways, T* out, T const* packed) {
   step_packing const packs = packing_of(path, s, ways);
   if (packs.out == 0) return;
-  blocks_from_front(packed + packs.in, out, view_at(extents_after(s, ways), path.rank, s.from), ways);
+  Memory::blocks_from_front(block_view_at(extents_after(s, ways), path.rank, s.from, ways), packed + packs.in, out);
 }
 
 /// Where the values between the steps of a path lie in its scratch, and where packed copies begin.
@@ -160,7 +116,7 @@ struct path_scratch {
 template <class Communicator, class T>
 void redistribute(process_groups<Communicator>& comm, redistribution const& path, T const* in, T* out, T* scratch) {
   if (path.count == 0) {
-    if (in != out) std::memcpy(out, in, path.from_size * sizeof(T));
+    memory_of<Communicator>::copy(in, out, path.from_size);
     return;
   }
   detail::path_scratch<T> const where(comm.mesh_of_ranks(), path, scratch);
@@ -170,7 +126,7 @@ void redistribute(process_groups<Communicator>& comm, redistribution const& path
     auto& group = comm.along(s.axis);
     T* const to = where.after(i, out);
     detail::begin_step<detail::progress::blocking>(path, s, group, from, to, where.packed());
-    detail::end_step(path, s, group.size(), to, static_cast<T const*>(where.packed()));
+    detail::end_step<memory_of<Communicator>>(path, s, group.size(), to, static_cast<T const*>(where.packed()));
     from = to;
   }
 }
@@ -230,8 +186,8 @@ class redistributions_in_flight {
       bool more = false;
       for (one const& m : moving_) {
         if (i >= m.path->count) continue;
-        detail::end_step(*m.path, m.path->step[i], comm_->along(m.path->step[i].axis).size(), to(m, i),
-                         static_cast<T const*>(where(m).packed()));
+        detail::end_step<memory_of<Communicator>>(*m.path, m.path->step[i], comm_->along(m.path->step[i].axis).size(),
+                                                  to(m, i), static_cast<T const*>(where(m).packed()));
         more = more || i + 1 < m.path->count;
       }
       if (!more) moving_.clear();

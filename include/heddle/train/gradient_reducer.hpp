@@ -2,11 +2,9 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/plan/parameter_table.hpp>
-#include <heddle/tensor/arena.hpp>
-#include <heddle/tensor/pack_shares.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <span>
@@ -20,6 +18,8 @@ namespace heddle {
 /// stands there; what is reduced once a step replaces it.
 template <class Communicator, class T>
 class gradient_reducer {
+  using memory = heddle::memory_of<Communicator>;
+
  public:
   /// `reduced` leads to the reduced gradient of each entry.
   gradient_reducer(process_groups<Communicator>& comm, parameter_table const& parameters, std::vector<T*> reduced)
@@ -27,7 +27,7 @@ class gradient_reducer {
         parameters_(&parameters),
         buckets_(&parameters.buckets),
         reduced_(std::move(reduced)),
-        memory_(buckets_->elements),
+        room_(buckets_->elements),
         of_(buckets_->of.size()) {
     std::vector<std::size_t> segments(of_.size());
     auto const count = [&](std::size_t n) {
@@ -42,7 +42,7 @@ class gradient_reducer {
     for (std::size_t k = 0; k < of_.size(); ++k)
       for (auto& b : of_[k].buffers) b.segments.reserve(segments[k]);
   }
-  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return room_.bytes(); }
 
   /// Before the first `add` of a reduction.
   void begin_pass() {
@@ -66,7 +66,7 @@ class gradient_reducer {
       buffer& b = s.buffers[s.bucket % 2];
       if (s.filled == 0) finish(k, s.bucket % 2);
       std::size_t const count = smaller(length - s.filled, shares.size - done);
-      pack_shares(shares, gradient, done, count, memory_of(k, s.bucket % 2) + s.filled, length);
+      memory::pack_shares(shares, gradient, done, count, room_of(k, s.bucket % 2) + s.filled, length);
       b.segments.push_back({n, copy, done, s.filled, count});
       s.filled += count;
       done += count;
@@ -106,9 +106,9 @@ class gradient_reducer {
   };
   static constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
-  [[nodiscard]] T* memory_of(std::size_t k, std::size_t which) const {
+  [[nodiscard]] T* room_of(std::size_t k, std::size_t which) const {
     bucket_class const& c = buckets_->of[k];
-    return memory_.data() + c.offset + which * (c.in_size + c.out_size);
+    return room_.data() + c.offset + which * (c.in_size + c.out_size);
   }
   /// Step i of a bucket, from one of its two areas to the other where it scatters or gathers. Returns where the result
   /// is.
@@ -117,7 +117,7 @@ class gradient_reducer {
     bucket_class const& c = buckets_->of[k];
     buffer& b = of_[k].buffers[which];
     auto& group = comm_->along(c.steps[i].axis);
-    T* const in = memory_of(k, which);
+    T* const in = room_of(k, which);
     if (c.steps[i].kind == step_kind::all_reduce) {
       std::span<T> const all(from, whole);
       if constexpr (How == detail::progress::asynchronous)
@@ -141,7 +141,7 @@ class gradient_reducer {
   }
   void launch(std::size_t k, std::size_t which) {
     buffer& b = of_[k].buffers[which];
-    take_step<detail::progress::asynchronous>(k, which, 0, memory_of(k, which), buckets_->of[k].ways * b.length);
+    take_step<detail::progress::asynchronous>(k, which, 0, room_of(k, which), buckets_->of[k].ways * b.length);
     b.travels = true;
   }
   void finish(std::size_t k, std::size_t which) {
@@ -151,7 +151,7 @@ class gradient_reducer {
     b.travels = false;
     b.handle.wait();
     std::size_t whole = c.ways * b.length;
-    T* at = memory_of(k, which);
+    T* at = room_of(k, which);
     for (std::size_t i = 0; i < c.count; ++i) {
       if (i > 0)
         at = take_step<detail::progress::blocking>(k, which, i, at, whole);
@@ -167,9 +167,8 @@ class gradient_reducer {
         put(s.entry, copy + s.begin, at + s.at, s.count);
         continue;
       }
-      unpack_shares(scattering_of(comm_->mesh_of_ranks(), e.reduction), static_cast<T const*>(at + s.at), b.length,
-                    s.begin, s.count,
-                    [&](std::size_t to, T const* from, std::size_t n) { put(s.entry, copy + to, from, n); });
+      memory::unpack_shares(scattering_of(comm_->mesh_of_ranks(), e.reduction), static_cast<T const*>(at + s.at),
+                            b.length, s.begin, s.count, reduced_[s.entry] + copy, parameters_->reduces_at_once);
     }
     b.segments.clear();
   }
@@ -177,7 +176,7 @@ class gradient_reducer {
     auto const& e = parameters_->entry[n];
     std::size_t const begin = copy * e.reduction.to_size;
     if (!e.reduction.empty()) {
-      T* const to = memory_.data() + buckets_->alone_offset;
+      T* const to = room_.data() + buckets_->alone_offset;
       redistribute(*comm_, e.reduction, gradient, to, to + slot<T>(e.reduction.to_size));
       gradient = to;
     }
@@ -185,18 +184,14 @@ class gradient_reducer {
   }
   void put(std::size_t n, std::size_t begin, T const* from, std::size_t count) {
     T* const to = reduced_[n] + begin;
-    if (parameters_->reduces_at_once) {
-      for (std::size_t i = 0; i < count; ++i) to[i] += from[i];
-    } else {
-      std::memcpy(to, from, count * sizeof(T));
-    }
+    parameters_->reduces_at_once ? memory::add(from, to, count) : memory::copy(from, to, count);
   }
 
   process_groups<Communicator>* comm_;
   parameter_table const* parameters_;
   bucket_table const* buckets_;
   std::vector<T*> reduced_;
-  arena<T> memory_;
+  typename memory::template arena<T> room_;
   std::vector<state> of_;  ///< of each class of buckets
 };
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <heddle/plan/parameter_table.hpp>
-#include <heddle/tensor/arena.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <span>
@@ -97,7 +97,7 @@ class parameter_gatherer {
   gathering_table const* gathering_;
   T const* rest_;
   std::span<T*> pointers_;
-  arena<T> area_;
+  typename memory_of<Communicator>::template arena<T> area_;
   std::array<std::size_t, 2> under_way_{nobody, nobody};
   std::size_t standing_ = nobody;                                     ///< the visit whose values are there
   std::array<redistributions_in_flight<Communicator, T>, 2> moving_;  ///< of even and of odd visits

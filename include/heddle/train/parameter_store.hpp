@@ -2,10 +2,9 @@
 #pragma once
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <heddle/plan/parameter_table.hpp>
 #include <heddle/plan/stage_memory.hpp>
-#include <heddle/tensor/arena.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/local_index_map.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/random_key.hpp>
@@ -25,6 +24,8 @@ namespace heddle {
 template <class Communicator, class T, class Optimizer, class Backend>
 class parameter_store final : public parameter_service {
   using gatherer = parameter_gatherer<Communicator, T>;
+  using memory = typename Backend::memory;
+  using room = typename memory::template arena<T>;
   static constexpr std::size_t slots = Optimizer::slots;
 
  public:
@@ -87,7 +88,7 @@ class parameter_store final : public parameter_service {
     gatherer_.before(direction::backward, use, copy);
     if (at_once_)
       for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
-        if (e.trainable) std::memset(gradient_pointer_[k], 0, e.reduction.from_size * sizeof(T));
+        if (e.trainable) memory::clear(gradient_pointer_[k], e.reduction.from_size);
       });
   }
   void after_backward(std::size_t use, std::size_t copy) override {
@@ -110,7 +111,7 @@ class parameter_store final : public parameter_service {
   void release() { gatherer_.release(); }
 
   void clear_gradients() {
-    auto const clear = [](arena<T>& a) {
+    auto const clear = [](room& a) {
       if (a.size() != 0) Backend::clear(a.data(), a.size());
     };
     clear(at_once_ ? reduced_ : gradient_);
@@ -128,13 +129,12 @@ class parameter_store final : public parameter_service {
         ends_->all_reduce(std::span<T>(reduced(n), parameters_->entry[n].reduced_size), comm::reduction::sum);
   }
 
-  /// This rank's share of the squared global norm: each element is counted on one rank.
-  [[nodiscard]] double squared_norm() const {
-    double sum = 0;
+  /// Adds this rank's share of the squared global norm to *sum, in the backend's memory: each element is counted on one
+  /// rank.
+  void add_squared_norm(double* sum) const {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n)
       if (parameters_->entry[n].trainable && owns(n))
-        sum += Backend::sum_of_squares(static_cast<T const*>(reduced(n)), parameters_->entry[n].reduced_size);
-    return sum;
+        Backend::add_sum_of_squares(static_cast<T const*>(reduced(n)), parameters_->entry[n].reduced_size, sum);
   }
 
   /// One optimizer step of every parameter that is trained, in the layout of its state: where it rests, if this rank's
@@ -219,9 +219,7 @@ class parameter_store final : public parameter_service {
         case initializer::kind_type::zeros:
           break;
         case initializer::kind_type::ones:
-          for_each_run(map, [&](std::size_t begin, std::size_t count, std::uint64_t) {
-            for (std::size_t i = 0; i < count; ++i) w[begin + i] = T(1);
-          });
+          Backend::fill_real(T(1), w, map);
           break;
         case initializer::kind_type::normal:
           Backend::fill_normal(w, map, random_key{seed, 0, e.id}, 0.0, e.init.stddev);
@@ -249,10 +247,10 @@ class parameter_store final : public parameter_service {
   process_groups<Communicator>* comm_;
   parameter_table const* parameters_;
   bool at_once_;
-  arena<T> value_;
-  arena<T> gradient_;
-  arena<T> reduced_;
-  arena<T> state_;
+  room value_;
+  room gradient_;
+  room reduced_;
+  room state_;
   std::vector<T*> value_pointer_;
   std::vector<T*> gradient_pointer_;
   gatherer gatherer_;

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <heddle/error.hpp>
 #include <heddle/plan/parameter_table.hpp>
 #include <heddle/plan/stage_memory.hpp>
@@ -10,7 +9,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace heddle {
 
@@ -45,7 +43,7 @@ struct stage_program {
   void (*backward)(context&, frame<T> const&, std::int32_t const* tokens, T const* x, T const* y, T const* dy,
                    T* dx) = nullptr;
   /// Of the last stage: what its modules give before the loss, [micro_batch, context, vocabulary] as tokens lie.
-  void (*logits)(context&, frame<T> const&, std::int32_t const* tokens, T const* x, std::span<T> out) = nullptr;
+  void (*logits)(context&, frame<T> const&, std::int32_t const* tokens, T const* x, T* out, std::size_t size) = nullptr;
 };
 
 /// The program of a kind of stage of a plan.
@@ -95,7 +93,7 @@ struct stage_program_of {
       stage::backward(c, f, x, y, dy, dx);
   }
   static void logits(context& c, frame<element> const& of_stage, [[maybe_unused]] std::int32_t const* tokens,
-                     [[maybe_unused]] element const* x, std::span<element> out) {
+                     [[maybe_unused]] element const* x, element* out, std::size_t size) {
     using head = placed<typename detail::without_last<typename partition::template module<Kind>>::type,
                         typename R::modules, typename stage::input>;
     using vocabulary_dims = typename head::output;
@@ -106,8 +104,9 @@ struct stage_program_of {
                   "; give both the same size to ask for logits");
     // As tokens lie: this rank's own sequences, also where the vocabulary has taken an axis from the batch.
     constexpr redistribution path = find_redistribution(mesh, d, head::output_layout, R::token_layout);
-    std::vector<element> saved(head::saved + head::forward_scratch + path.from_size + path.to_size +
-                               redistribution_scratch(mesh, path));
+    using arenas = typename R::backend::memory;
+    typename arenas::template arena<element> const saved(head::saved + head::forward_scratch + path.from_size +
+                                                         path.to_size + redistribution_scratch(mesh, path));
     frame<element> f = of_stage;
     f.saved = saved.data();
     f.scratch = f.saved + head::saved;
@@ -120,8 +119,8 @@ struct stage_program_of {
     c.redistribute(path, static_cast<element const*>(mine), all, all + path.to_size);
     // Gathered logits have the stored vocabulary; users see the real one.
     auto const& last = d.dim[d.rank - 1];
-    for (std::size_t row = 0; row * last.size < out.size(); ++row)
-      std::memcpy(out.data() + row * last.size, all + row * last.stored, last.size * sizeof(element));
+    for (std::size_t row = 0; row * last.size < size; ++row)
+      arenas::copy(static_cast<element const*>(all + row * last.stored), out + row * last.size, last.size);
   }
   static constexpr program build() {
     program p{};

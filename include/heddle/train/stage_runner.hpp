@@ -4,10 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <heddle/detail/number_text.hpp>
 #include <heddle/plan/stage_traffic.hpp>
-#include <heddle/tensor/arena.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/train/agreement.hpp>
 #include <heddle/train/context.hpp>
 #include <heddle/train/parameter_store.hpp>
@@ -16,6 +15,7 @@
 #include <heddle/train/trace.hpp>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace heddle {
@@ -30,6 +30,12 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   using direction = typename store::direction;
   using handle = typename Communicator::handle;
   static constexpr std::size_t slots = Optimizer::slots;
+  using memory = typename Backend::memory;
+  template <class U>
+  using arena = typename memory::template arena<U>;
+  static_assert(std::is_same_v<memory, memory_of<Communicator>>,
+                "trainer<Model, Plan, Backend>: the ranks' communicator and 'Backend' must have one memory, since what "
+                "modules compute is sent from where it lies; run the plan on ranks of that backend, or name theirs");
 
  public:
   using options = typename Optimizer::options;
@@ -47,6 +53,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
         activations_(in_flight_ * p.slot_elements),
         scratch_(output_gradients_ * p.output_gradient_elements + p.scratch_elements),
         tokens_(2 * p.token_count),
+        scalars_(scalar_count),
         sent_activation_(in_flight_),
         sent_gradient_(in_flight_) {
     if (p.parameters->serves()) context_.serve(&store_);
@@ -60,7 +67,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     step_result result;
     result.loss.count = count_targets();
     seed_gradient_ = result.loss.count > 0 ? 1 / result.loss.count : 0;
-    loss_ = 0;
+    begin_loss();
     context_.begin_step(facts.seed, facts.step, true);
     auto const actions = p_->actions(stage_index_);
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -76,7 +83,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     take_tokens(tokens, targets);
     loss_sum result;
     result.count = count_targets();
-    loss_ = 0;
+    begin_loss();
     context_.begin_step(0, 0, false);
     for (std::size_t m = 0; m < p_->micro_batches; ++m) {
       forward_through(m, m % in_flight_);
@@ -84,14 +91,14 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     }
     store_.release();
     finish_sends();
-    double totals[2] = {owns_loss() ? loss_ : 0, agreement(0)};
-    comm_->all_reduce(comm_->all_axes(), std::span<double>(totals), comm::reduction::sum);
+    put(agreement, agreement_summand(0));
+    sums const totals = sum_over(comm_->all_axes(), loss, agreement);
     midway_ = false;
-    check_alike(totals[1]);
-    if (!std::isfinite(totals[0]))
-      throw error("trainer: the loss of an evaluation is " + std::to_string(totals[0]) +
+    check_alike(totals[agreement]);
+    if (!std::isfinite(totals[loss]))
+      throw error("trainer: the loss of an evaluation is " + std::to_string(totals[loss]) +
                   "; the parameters, or the data, hold numbers that are not finite: lower the learning rate, or clip");
-    result.sum = totals[0];
+    result.sum = totals[loss];
     return result;
   }
 
@@ -99,21 +106,24 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   void logits(std::int32_t const* tokens, std::span<T> out) override {
     begin_call();
     take_tokens(tokens, tokens);
+    arena<T> const all(out.size());
     context_.begin_step(0, 0, false);
     if (p_->is_last) {
       context_.begin_micro_batch(0, targets_at(0));
       if (!p_->is_first) receive_activation(0);
-      p_->logits(context_, frame_of_slot(0), tokens_at(0), slot_at(0) + p_->input, out);
+      p_->logits(context_, frame_of_slot(0), tokens_at(0), slot_at(0) + p_->input, all.data(), out.size());
     } else {
       forward_through(0, 0);
       finish_sends();
     }
     store_.release();
-    if (p_->parameters->stages > 1) pipeline().broadcast(out, p_->parameters->stages - 1);
-    double unlike = agreement(0);
-    comm_->all_reduce(comm_->all_axes(), std::span<double>(&unlike, 1), comm::reduction::sum);
+    if (p_->parameters->stages > 1)
+      pipeline().broadcast(std::span<T>(all.data(), all.size()), p_->parameters->stages - 1);
+    memory::to_host(static_cast<T const*>(all.data()), out.data(), out.size());
+    put(agreement, agreement_summand(0));
+    sums const totals = sum_over(comm_->all_axes(), agreement, agreement);
     midway_ = false;
-    check_alike(unlike);
+    check_alike(totals[agreement]);
   }
 
   [[nodiscard]] std::size_t parameter_count() const override { return p_->parameters->entry.size(); }
@@ -151,8 +161,10 @@ class stage_runner final : public stage_interface<T, Optimizer> {
           "the same data_rank() alike");
   }
   void take_tokens(std::int32_t const* tokens, std::int32_t const* targets) {
-    std::memcpy(tokens_.data(), tokens, p_->token_count * sizeof(std::int32_t));
-    std::memcpy(tokens_.data() + p_->token_count, targets, p_->token_count * sizeof(std::int32_t));
+    given_tokens_ = {tokens, p_->token_count};
+    given_targets_ = {targets, p_->token_count};
+    memory::from_host(tokens, tokens_.data(), p_->token_count);
+    memory::from_host(targets, tokens_.data() + p_->token_count, p_->token_count);
   }
   [[nodiscard]] std::int32_t const* tokens_at(std::size_t m) const {
     return tokens_.data() + m * p_->tokens_per_micro_batch;
@@ -163,12 +175,12 @@ class stage_runner final : public stage_interface<T, Optimizer> {
 
   /// Counted targets over all ranks and micro-batches: the divisor of the loss, known before the first backward.
   double count_targets() {
-    double count = 0;
-    for (std::size_t i = 0; i < p_->token_count; ++i) count += tokens_.data()[p_->token_count + i] != ignored_target;
+    double counted = 0;
+    for (std::int32_t const id : given_targets_) counted += id != ignored_target;
     unsigned axes = 0;
     for (std::size_t a = 0; a != comm_->mesh_of_ranks().axes; ++a) axes |= p_->token_layout.is_split(a) ? 1U << a : 0U;
-    comm_->all_reduce(axes, std::span<double>(&count, 1), comm::reduction::sum);
-    return count;
+    put(count, counted);
+    return sum_over(axes, count, count)[count];
   }
 
   /// Whether this rank's loss enters the total: it is on the last stage, and the first of those with the same tokens.
@@ -179,10 +191,24 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     return true;
   }
   /// Sums to 0 over all ranks if they step by one rate, and those with the same sequences were given the same ids.
-  [[nodiscard]] double agreement(double rate) const {
-    return detail::agreement_summand(comm_->mesh_of_ranks(), p_->token_layout, comm_->at(), rate,
-                                     {tokens_.data(), p_->token_count},
-                                     {tokens_.data() + p_->token_count, p_->token_count});
+  [[nodiscard]] double agreement_summand(double rate) const {
+    return detail::agreement_summand(comm_->mesh_of_ranks(), p_->token_layout, comm_->at(), rate, given_tokens_,
+                                     given_targets_);
+  }
+
+  // What is added up over ranks, in the backend's memory.
+  enum scalar : std::size_t { squared_norm, loss, agreement, count, scalar_count };
+  static_assert(agreement + 1 == step_scalars);
+  using sums = std::array<double, scalar_count>;
+  [[nodiscard]] double* scalar_at(scalar s) const { return scalars_.data() + s; }
+  void put(scalar s, double value) { memory::from_host(&value, scalar_at(s), 1); }
+  /// Scalars `first` to `last`, added up over the ranks along `axes`.
+  sums sum_over(unsigned axes, scalar first, scalar last) {
+    std::size_t const n = last - first + 1;
+    comm_->all_reduce(axes, std::span<double>(scalar_at(first), n), comm::reduction::sum);
+    sums all{};
+    memory::to_host(static_cast<double const*>(scalar_at(first)), all.data() + first, n);
+    return all;
   }
 
   [[nodiscard]] Communicator& pipeline() { return comm_->along(p_->parameters->pipeline_axis); }
@@ -267,9 +293,10 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     context_.begin_micro_batch(m, targets_at(m));
     p_->forward(context_, frame_of_slot(s), tokens_at(m), slot_at(s) + p_->input, slot_at(s) + p_->output);
   }
+  void begin_loss() { memory::clear(scalar_at(loss), 1); }
   /// In training after backward, which may be what computes it (nn/chunked_loss.hpp).
   void add_loss(std::size_t s) {
-    if (p_->is_last) loss_ += static_cast<double>(slot_at(s)[p_->output]);
+    if (owns_loss()) Backend::add_to_total(static_cast<T const*>(slot_at(s) + p_->output), scalar_at(loss));
   }
   void forward_through(std::size_t m, std::size_t s) {
     sent_activation_[s].wait();
@@ -281,7 +308,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     sent_gradient_[s].wait();
     context_.begin_micro_batch(m, targets_at(m));
     store_.begin_backward(++backwards_ == p_->micro_batches);
-    if (p_->is_last) *output_gradient(s) = static_cast<T>(seed_gradient_);
+    if (p_->is_last) Backend::template fill<1>(static_cast<T>(seed_gradient_), output_gradient(s));
     T* const slot = slot_at(s);
     p_->backward(context_, frame_of_slot(s), tokens_at(m), slot + p_->input, slot + p_->output, output_gradient(s),
                  slot + p_->input_gradient);
@@ -291,18 +318,20 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   void update(step_facts<options> const& facts, step_result& result) {
     store_.release();
     finish_sends();
-    double totals[step_scalars] = {store_.squared_norm(), owns_loss() ? loss_ : 0, agreement(facts.learning_rate)};
-    comm_->all_reduce(comm_->all_axes(), std::span<double>(totals, step_scalars), comm::reduction::sum);
+    memory::clear(scalar_at(squared_norm), 1);
+    store_.add_squared_norm(scalar_at(squared_norm));
+    put(agreement, agreement_summand(facts.learning_rate));
+    sums const totals = sum_over(comm_->all_axes(), squared_norm, agreement);
     // Nothing is on its way, and nothing has changed: what is refused below may be followed by another step.
     midway_ = false;
-    if (totals[2] != 0)
+    if (totals[agreement] != 0)
       throw error("trainer: at step " + std::to_string(facts.step) +
                   " ranks were given different learning rates, or ranks that share sequences different tokens or "
                   "targets; parameters are unchanged; the rate of this rank is " +
                   detail::number_text(facts.learning_rate) +
                   ": give all ranks one rate, and fill the batches of ranks with the same data_rank() alike");
-    result.gradient_norm = std::sqrt(totals[0]);
-    result.loss.sum = totals[1];
+    result.gradient_norm = std::sqrt(totals[squared_norm]);
+    result.loss.sum = totals[loss];
     if (!std::isfinite(result.gradient_norm) || !std::isfinite(result.loss.sum))
       throw error("trainer: at step " + std::to_string(facts.step) + " the loss is " +
                   std::to_string(result.loss.mean()) + " and the gradient norm " +
@@ -326,11 +355,13 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   arena<T> activations_;
   arena<T> scratch_;
   arena<std::int32_t> tokens_;
+  arena<double> scalars_;
+  std::span<std::int32_t const> given_tokens_;   ///< of the call, where the caller has them
+  std::span<std::int32_t const> given_targets_;  ///< likewise
   std::vector<handle> sent_activation_;
   std::vector<handle> sent_gradient_;
   bool midway_ = false;        ///< in a call, or one was not ended
   std::size_t backwards_ = 0;  ///< of this step
-  double loss_ = 0;
   double seed_gradient_ = 0;
 };
 

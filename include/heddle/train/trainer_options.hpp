@@ -9,6 +9,7 @@
 #include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/train/trace.hpp>
 #include <span>
@@ -70,7 +71,11 @@ void check_agreement(process_groups<Communicator>& comm, Options const& o) {
     extremes[i] = mine[i];
     extremes[count + i] = ~mine[i];
   }
-  comm.all_reduce(comm.all_axes(), std::span<std::uint64_t>(extremes), comm::reduction::max);
+  using memory = memory_of<Communicator>;
+  typename memory::template arena<std::uint64_t> const reduced(extremes.size());
+  memory::from_host(extremes.data(), reduced.data(), extremes.size());
+  comm.all_reduce(comm.all_axes(), std::span<std::uint64_t>(reduced.data(), reduced.size()), comm::reduction::max);
+  memory::to_host(static_cast<std::uint64_t const*>(reduced.data()), extremes.data(), extremes.size());
   for (std::size_t i = 0; i < count; ++i)
     if (extremes[i] != ~extremes[count + i])
       throw error("trainer: '" + std::string(named[i].name) + "' differs between ranks, and is " +

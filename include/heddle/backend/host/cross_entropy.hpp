@@ -113,21 +113,22 @@ struct cross_entropy {
     detail::cross_entropy_sum(Rows, Vocab, logits, valid, first, targets, row_max, row_sum, target_logit);
   }
 
-  /// log_sum_exp[Rows] for the backward pass; returns Σ (log_sum_exp - target_logit) over the rows whose target is not
-  /// `ignore_index`, in the order of the rows: a sum, in nats.
+  /// log_sum_exp[Rows] for the backward pass, and *loss = Σ (log_sum_exp - target_logit) over the rows whose target is
+  /// not `ignore_index`, in the order of the rows: a sum, in nats, added up in double.
   template <std::size_t Rows, class T>
-  static double cross_entropy_loss(std::int32_t const* targets, std::int32_t ignore_index, T const* row_max,
-                                   T const* row_sum, T const* target_logit, T* log_sum_exp) {
-    return detail::cross_entropy_loss(Rows, targets, ignore_index, row_max, row_sum, target_logit, log_sum_exp);
+  static void cross_entropy_loss(std::int32_t const* targets, std::int32_t ignore_index, T const* row_max,
+                                 T const* row_sum, T const* target_logit, T* log_sum_exp, T* loss) {
+    *loss = static_cast<T>(
+        detail::cross_entropy_loss(Rows, targets, ignore_index, row_max, row_sum, target_logit, log_sum_exp));
   }
 
-  /// dlogits[Rows,Vocab] = scale·(softmax - onehot(target)); exactly 0 in ignored rows and padded columns. It may be
+  /// dlogits[Rows,Vocab] = *scale·(softmax - onehot(target)); exactly 0 in ignored rows and padded columns. It may be
   /// `logits` itself.
   template <std::size_t Rows, std::size_t Vocab, class T>
   static void cross_entropy_backward(T const* logits, std::size_t valid, std::int64_t first,
                                      std::int32_t const* targets, std::int32_t ignore_index, T const* log_sum_exp,
-                                     T scale, T* dlogits) {
-    detail::cross_entropy_backward(Rows, Vocab, logits, valid, first, targets, ignore_index, log_sum_exp, scale,
+                                     T const* scale, T* dlogits) {
+    detail::cross_entropy_backward(Rows, Vocab, logits, valid, first, targets, ignore_index, log_sum_exp, *scale,
                                    dlogits);
   }
 

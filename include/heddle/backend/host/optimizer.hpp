@@ -48,6 +48,18 @@ struct optimizers {
     return sum;
   }
 
+  /// *sum += Σ x²: what `sum_of_squares` gives.
+  template <class T>
+  static void add_sum_of_squares(T const* x, std::size_t n, double* sum) {
+    *sum += sum_of_squares(x, n);
+  }
+
+  /// *total += *x, which need not be of the total's type.
+  template <class T>
+  static void add_to_total(T const* x, double* total) {
+    *total += static_cast<double>(*x);
+  }
+
   /// One AdamW step of w[n] with gradient g, first moment m, second moment v, in one pass (28 bytes a float parameter):
   ///   g' = gradient_scale·g;  m = β1·m + (1-β1)·g';  v = β2·v + (1-β2)·g'²
   ///   w = w - lr·weight_decay·w - lr·m̂/(√v̂ + ε),  m̂ = m/bias_correction1, v̂ = v/bias_correction2

@@ -3,8 +3,10 @@
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/elementary.hpp>
 #include <heddle/tensor/activation_kind.hpp>
+#include <heddle/tensor/index_map.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace heddle::host {
@@ -204,6 +206,14 @@ struct pointwise {
     if (x == out) return;
     detail::deal_ranges(N, detail::sum_grain, [=](std::size_t begin, std::size_t end) {
       std::memcpy(out + begin, x + begin, (end - begin) * sizeof(T));
+    });
+  }
+
+  /// x = value where the element is real; padding stays.
+  template <class T>
+  static void fill_real(T value, T* x, index_map const& map) {
+    for_each_run(map, [=](std::size_t begin, std::size_t count, std::uint64_t) {
+      for (std::size_t i = 0; i < count; ++i) x[begin + i] = value;
     });
   }
 

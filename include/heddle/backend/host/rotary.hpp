@@ -42,6 +42,12 @@ inline void rotate_row(T const* x, T* y, T const* cosine, T const* sine, T sign)
 /// The positions are the *global* ones of the local rows: under context parallelism, or with a packed batch, row s of a
 /// rank need not be token s. Nothing is allocated or moved.
 struct rotary_positions {
+  /// positions[Sequence] = first, first + 1, …
+  template <std::size_t Sequence>
+  static void count_up(std::int64_t first, std::int64_t* positions) {
+    for (std::size_t s = 0; s < Sequence; ++s) positions[s] = first + static_cast<std::int64_t>(s);
+  }
+
   /// Writes cosine and sine [Sequence, HeadDim/2] of the angles of `positions` [Sequence]; angles in double. `theta` is
   /// 10000 in the paper, 500000 in Llama 3.
   template <std::size_t Sequence, std::size_t HeadDim, class T>

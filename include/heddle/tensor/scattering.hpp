@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <heddle/layout/redistribution.hpp>
 
 namespace heddle {
@@ -78,29 +77,6 @@ void for_each_share_run(scattering const& s, std::size_t begin, std::size_t coun
       at += length;
     }
   }
-}
-
-/// Copies elements [begin, begin + count) of every share of `tensor` to where they travel: share w's to `to +
-/// w·stride`. What a share has of padding is zero.
-template <class T>
-void pack_shares(scattering const& s, T const* tensor, std::size_t begin, std::size_t count, T* to,
-                 std::size_t stride) {
-  for_each_share_run(s, begin, count,
-                     [&](std::size_t w, std::size_t at, std::size_t base, std::size_t real, std::size_t length) {
-                       T* const out = to + w * stride + at;
-                       if (real != 0) std::memcpy(out, tensor + base, real * sizeof(T));
-                       std::memset(out + real, 0, (length - real) * sizeof(T));
-                     });
-}
-
-/// The opposite: calls `put(tensor, from, n)` for the runs of real elements, `n` from `from` on belonging at `tensor`.
-template <class T, class Put>
-void unpack_shares(scattering const& s, T const* from, std::size_t stride, std::size_t begin, std::size_t count,
-                   Put put) {
-  for_each_share_run(s, begin, count,
-                     [&](std::size_t w, std::size_t at, std::size_t base, std::size_t real, std::size_t) {
-                       if (real != 0) put(base, from + w * stride + at, real);
-                     });
 }
 
 }  // namespace heddle
