@@ -4,8 +4,8 @@
 
 /// The transposes of a redistribution: a tensor seen as [outer, extent, inner], of whose middle dimension each of
 /// `ways` ranks has a block, and its packed copy [ways, outer, block, inner], in which each rank's part is contiguous:
-/// `host`'s are `detail::blocks_to_front` and `blocks_from_front`. block = ⌈extent/ways⌉, so the last blocks may hold
-/// padding, which is zero in the copy and is not in the tensor.
+/// the host's are `host_memory::blocks_to_front` and `blocks_from_front`. block = ⌈extent/ways⌉, so the last blocks may
+/// hold padding, which is zero in the copy and is not in the tensor.
 namespace heddle::kernels {
 
 /// Blocks `first`, first + 1, … of a dimension: all of them for a collective, one for a local slice.

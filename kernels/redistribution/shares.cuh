@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <heddle/tensor/pack_shares.hpp>
+#include <heddle/tensor/scattering.hpp>
 #include <redistribution/copy_runs.cuh>
 #include <support/geometry.cuh>
 #include <type_traits>
 
-/// `pack_shares` and `unpack_shares` on a device: elements [begin, begin + count) of every rank's share of a tensor
-/// that several reduce-scatters cut, to where they travel together with those of other tensors, and back.
+/// `host_memory::pack_shares` and `unpack_shares` on a device: elements [begin, begin + count) of every rank's share of
+/// a tensor that several reduce-scatters cut, to where they travel together with those of other tensors, and back.
 namespace heddle::kernels {
 
 /// A `scattering` for device code, which may not call std::array.

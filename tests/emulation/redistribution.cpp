@@ -4,7 +4,7 @@
 #include <cast/cast.cuh>
 #include <cmath>
 #include <cstdint>
-#include <heddle/tensor/redistribute.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <limits>
 #include <redistribution/blocks.cuh>
 #include <redistribution/shares.cuh>
@@ -40,15 +40,15 @@ void check_blocks(long long outer, long long extent, long long inner, long long 
   CAPTURE(inner);
   CAPTURE(ways);
   CAPTURE(offset);
-  detail::dimension_view const view{static_cast<std::size_t>(outer), static_cast<std::size_t>(extent),
-                                    static_cast<std::size_t>(inner)};
+  block_view const view{static_cast<std::size_t>(outer), static_cast<std::size_t>(extent),
+                        static_cast<std::size_t>(inner), static_cast<std::size_t>(ways)};
   auto const size = static_cast<std::size_t>(outer * extent * inner);
   std::vector<wide<T>> const tensor = values<T>(size, 3);
   kernels::blocks_shape const shape = kernels::blocks_of(outer, extent, inner, ways);
   long long const n = kernels::blocks_size(shape, ways);
   dim3 const grid = kernels::pack_grid<T, Threads>(n, 3);
   std::vector<T> packed(static_cast<std::size_t>(n));
-  detail::blocks_to_front(stored<T>(tensor).data(), packed.data(), view, static_cast<std::size_t>(ways));
+  host_memory::blocks_to_front(view, stored<T>(tensor).data(), packed.data());
 
   guarded<T> const there(tensor, offset);
   guarded<T> front(packed.size(), offset), back(size, offset);
@@ -100,7 +100,7 @@ void check_shares(scattering const& s, std::size_t begin, std::size_t count, std
   std::size_t const length = s.all_ways * stride;
   // What stands between the shares is left alone.
   std::vector<T> packed(length, T(-7.0F));
-  pack_shares(s, stored<T>(tensor).data(), begin, count, packed.data(), stride);
+  host_memory::pack_shares(s, stored<T>(tensor).data(), begin, count, packed.data(), stride);
   kernels::share_map const map = kernels::share_map::of(s);
   dim3 const grid = kernels::share_grid<T, Threads>(static_cast<long long>(count), map.ways, 2);
   auto const first = static_cast<long long>(begin), elements = static_cast<long long>(count),
@@ -114,12 +114,14 @@ void check_shares(scattering const& s, std::size_t begin, std::size_t count, std
   std::vector<Gradient> const before = stored<Gradient>(values<Gradient>(size, 6));
   for (bool const adds : {false, true}) {
     std::vector<Gradient> expected = before;
-    unpack_shares(s, packed.data(), stride, begin, count, [&](std::size_t to, T const* from, std::size_t n) {
-      for (std::size_t i = 0; i < n; ++i) {
-        Gradient& one = expected[to + i];
-        one = adds ? Gradient(static_cast<wide<T>>(one) + static_cast<wide<T>>(from[i])) : Gradient(from[i]);
-      }
-    });
+    for_each_share_run(
+        s, begin, count, [&](std::size_t w, std::size_t at, std::size_t to, std::size_t real, std::size_t) {
+          for (std::size_t i = 0; i < real; ++i) {
+            Gradient& one = expected[to + i];
+            T const from = packed[w * stride + at + i];
+            one = adds ? Gradient(static_cast<wide<T>>(one) + static_cast<wide<T>>(from)) : Gradient(from);
+          }
+        });
     guarded<Gradient> out = guarded<Gradient>::sum(widened(before), offset);
     if (adds)
       launch<kernels::unpack_shares<T, Gradient, true, Threads>>(grid, dim3(Threads), travels.read(), map, first,
