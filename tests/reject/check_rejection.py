@@ -80,7 +80,10 @@ def check(path, case, command):
     if "internal compiler error" in output or missed:
         sys.exit(f"{output}\n{path}: '{case}' is refused for another reason.\n  expected: {', '.join(missed)}\n  first error: {first}")
     for text in shown:
-        if text not in output:
+        # clang 14 writes a name that is a template argument as the numbers of its letters, at most ten.
+        numbers = [str(ord(letter)) for letter in text] + ["0"]
+        name = "{{" + ", ".join(numbers[:10] + ["..."] * (len(numbers) > 10)) + "}}"
+        if text not in output and name not in output:
             sys.exit(f"{output}\n{path}: '{case}' is refused, but the message does not show: {text}")
     count = sum("error:" in line for line in errors)
     if most is not None and count > most:
