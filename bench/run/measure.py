@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "peers"))
 from compare import Peer  # noqa: E402  (a program that takes its turn)
 
-OUTSIDE = 512 * 1024  # bytes of a rank that are in no ledger
+OUTSIDE = 512 * 1024  # bytes of a thread that computes, which are in no ledger
 REPETITIONS = 5
 
 
@@ -71,7 +71,7 @@ def plans(build):
         rows.append({"plan": test.split("/")[1], "milliseconds": statistics.median(times), "fastest": min(times),
                      "tokens_per_second": statistics.median(r["tokens"] for r in runs),
                      "ledger_bytes": runs[0]["ledger_bytes"], "resident_bytes": runs[0]["resident_bytes"],
-                     "ranks": int(runs[0]["ranks"])})
+                     "threads": int(runs[0]["threads"])})
     return rows
 
 
@@ -152,9 +152,9 @@ def ratios(build, rounds, models):
 
 
 def check_memory(steps):
-    """What is resident is the ledger's, but for 5 % and what a rank needs outside (docs/reference/ledger.md)."""
+    """What is resident is the ledger's, but for 5 % and what threads need outside (docs/reference/ledger.md)."""
     for s in steps:
-        most = 1.05 * s["ledger_bytes"] + s["ranks"] * OUTSIDE
+        most = 1.05 * s["ledger_bytes"] + s["threads"] * OUTSIDE
         if s["resident_bytes"] > most:
             sys.exit(f"{s['plan']}: {s['resident_bytes']:.0f} bytes are resident, more than {most:.0f}; find what the ledger lacks")
 

@@ -101,7 +101,7 @@ void step(std::string const& name, std::size_t threads, benchmark::IterationCoun
                                                         benchmark::Counter::kIsIterationInvariantRate);
                                  state.counters["ledger_bytes"] = static_cast<double>(allocated);
                                  state.counters["resident_bytes"] = after - before;
-                                 state.counters["ranks"] = static_cast<double>(Plan::mesh::size);
+                                 state.counters["threads"] = static_cast<double>(Plan::mesh::size * threads);
                                })
       ->Unit(benchmark::kMillisecond)
       ->UseRealTime()

@@ -36,7 +36,7 @@ class Bench(unittest.TestCase):
         self.assertIn("| a / b | 1.50 | 1.50 | 1.50 | 1 | <= 3 |", list(measure.markdown(table)))
 
     def test_what_is_resident_is_the_ledgers(self):
-        step = {"plan": "p", "ledger_bytes": 1e9, "ranks": 2, "resident_bytes": 1.05e9 + 2 * measure.OUTSIDE}
+        step = {"plan": "p", "ledger_bytes": 1e9, "threads": 2, "resident_bytes": 1.05e9 + 2 * measure.OUTSIDE}
         measure.check_memory([step])
         with self.assertRaises(SystemExit):
             measure.check_memory([step | {"resident_bytes": step["resident_bytes"] + 1}])
