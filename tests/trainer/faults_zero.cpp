@@ -277,12 +277,12 @@ TEST_CASE("ZP-4: a frozen scale that rests in parts is whole in backward, and is
     CHECK(parts.parameter.at("scale.weight").gradient.empty());
     for (auto const& name : {"e.weight", "up.weight", "down.weight"}) {
       CAPTURE(name);
-      auto const &found = parts.parameter.at(name), &expected = whole.parameter.at(name);
-      CHECK(found.value != start.parameter.at(name).value);
-      REQUIRE(found.gradient.size() == expected.gradient.size());
-      for (std::size_t i = 0; i < found.value.size(); ++i) {
-        CHECK(found.value[i] == doctest::Approx(expected.value[i]).epsilon(1e-12));
-        CHECK(found.gradient[i] == doctest::Approx(expected.gradient[i]).epsilon(1e-10));
+      auto const &joined = parts.parameter.at(name), &expected = whole.parameter.at(name);
+      CHECK(joined.value != start.parameter.at(name).value);
+      REQUIRE(joined.gradient.size() == expected.gradient.size());
+      for (std::size_t i = 0; i < joined.value.size(); ++i) {
+        CHECK(joined.value[i] == doctest::Approx(expected.value[i]).epsilon(1e-12));
+        CHECK(joined.gradient[i] == doctest::Approx(expected.gradient[i]).epsilon(1e-10));
       }
     }
   };
