@@ -37,6 +37,10 @@ template <class Plan>
 void construct() {
   hd::run<Plan>(hd::threads, [](auto& rank) { hd::trainer<good, Plan> const trainer{rank}; });
 }
+/// A backend whose numbers lie where thread ranks do not look for them.
+struct elsewhere : hd::host_backend {
+  struct memory : hd::host_memory {};
+};
 struct one : hd::plan<> {};
 /// Gradients are scattered over four ranks, or under stage 0 over none.
 template <std::size_t Bytes, std::size_t Stage = 2>
@@ -98,6 +102,11 @@ static_assert(hd::ledger<good, by_a_byte>::peak_bytes > 0);
 // expect: must_not_be_less_than_the_bytes_of_a_rank<2306240>, heddle::on_pipeline_stage<0>
 // errors: at most 1
 void refused() { construct<in_a_kibibyte>(); }
+#elif defined(REJECT_MEMORY_OF_RANKS)    // expect: the ranks' communicator and 'Backend' must have one memory
+// expect: run the plan on ranks of that backend, or name theirs
+void refused() {
+  hd::run<one>(hd::threads, [](auto& rank) { hd::basic_trainer<good, one, elsewhere> const trainer{rank}; });
+}
 #elif defined(REJECT_SMALL_BUCKET)       // expect: bucket<12>, heddle::must_be_at_least<16>
 // expect: one_element_for_each_of_the_ranks_that_share_it<4>
 // errors: at most 1
