@@ -5,8 +5,10 @@
 
 namespace heddle::detail {
 
-/// Shortest text that reads back as the same double, with a point whatever the locale.
+/// Shortest text that reads back as the same double, with a point whatever the locale. What is not a number has no
+/// sign.
 inline std::string number_text(double value) {
+  if (value != value) return "nan";
   char digits[32];
   auto const end = std::to_chars(digits, digits + sizeof digits, value);
   return {digits, end.ptr};

@@ -28,9 +28,9 @@ struct host_memory {
   static void clear(T* to, std::size_t n) {
     if (n != 0) std::memset(static_cast<void*>(to), 0, n * sizeof(T));
   }
-  /// to[n] += from[n]
+  /// to[n] += from[n]; they do not overlap.
   template <class T>
-  static void add(T const* from, T* to, std::size_t n) {
+  static void add(T const* __restrict from, T* __restrict to, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
   }
 

@@ -14,8 +14,8 @@
 namespace heddle {
 
 /// Sums gradients over the ranks that hold parts of them, into their rest layouts: in buckets that travel while
-/// backward goes on. What is reduced per micro-batch is added to what
-/// stands there; what is reduced once a step replaces it.
+/// backward goes on. The first that comes of a step replaces what stands there, so that nobody clears it; the others,
+/// of later micro-batches or of other uses of the same parameter, are added.
 template <class Communicator, class T>
 class gradient_reducer {
   using memory = heddle::memory_of<Communicator>;
@@ -28,7 +28,14 @@ class gradient_reducer {
         buckets_(&parameters.buckets),
         reduced_(std::move(reduced)),
         room_(buckets_->elements),
-        of_(buckets_->of.size()) {
+        of_(buckets_->of.size()),
+        first_copy_(parameters.entry.size()) {
+    std::size_t copies = 0;
+    for (std::size_t n = 0; n < parameters.entry.size(); ++n) {
+      first_copy_[n] = copies;
+      copies += parameters.entry[n].copies;
+    }
+    begun_.resize(copies);
     std::vector<std::size_t> segments(of_.size());
     auto const count = [&](std::size_t n) {
       if (std::size_t const k = buckets_->class_of[n]; k != bucket_table::none)
@@ -44,6 +51,8 @@ class gradient_reducer {
   }
   [[nodiscard]] std::size_t bytes() const { return room_.bytes(); }
 
+  /// Before the first pass of a step.
+  void begin_step() { begun_.assign(begun_.size(), false); }
   /// Before the first `add` of a reduction.
   void begin_pass() {
     finish();
@@ -54,8 +63,10 @@ class gradient_reducer {
   void add(std::size_t n, std::size_t copy, T const* gradient) {
     auto const& e = parameters_->entry[n];
     std::size_t const k = buckets_->class_of[n];
+    bool const adds = begun_[first_copy_[n] + copy];
+    begun_[first_copy_[n] + copy] = true;
     if (k == bucket_table::none) {
-      add_alone(n, copy, gradient);
+      add_alone(n, copy, gradient, adds);
       return;
     }
     bucket_class const& c = buckets_->of[k];
@@ -67,7 +78,7 @@ class gradient_reducer {
       if (s.filled == 0) finish(k, s.bucket % 2);
       std::size_t const count = smaller(length - s.filled, shares.size - done);
       memory::pack_shares(shares, gradient, done, count, room_of(k, s.bucket % 2) + s.filled, length);
-      b.segments.push_back({n, copy, done, s.filled, count});
+      b.segments.push_back({n, copy, done, s.filled, count, adds});
       s.filled += count;
       done += count;
       if (s.filled == length) {
@@ -92,6 +103,7 @@ class gradient_reducer {
  private:
   struct segment {
     std::size_t entry, copy, begin, at, count;
+    bool adds;  ///< to what stands there of this step
   };
   struct buffer {
     std::vector<segment> segments;
@@ -164,15 +176,15 @@ class gradient_reducer {
       auto const& e = parameters_->entry[s.entry];
       std::size_t const copy = s.copy * e.reduction.to_size;
       if (!c.restores) {
-        put(s.entry, copy + s.begin, at + s.at, s.count);
+        put(s.entry, copy + s.begin, at + s.at, s.count, s.adds);
         continue;
       }
       memory::unpack_shares(scattering_of(comm_->mesh_of_ranks(), e.reduction), static_cast<T const*>(at + s.at),
-                            b.length, s.begin, s.count, reduced_[s.entry] + copy, parameters_->reduces_at_once);
+                            b.length, s.begin, s.count, reduced_[s.entry] + copy, s.adds);
     }
     b.segments.clear();
   }
-  void add_alone(std::size_t n, std::size_t copy, T const* gradient) {
+  void add_alone(std::size_t n, std::size_t copy, T const* gradient, bool adds) {
     auto const& e = parameters_->entry[n];
     std::size_t const begin = copy * e.reduction.to_size;
     if (!e.reduction.empty()) {
@@ -180,11 +192,11 @@ class gradient_reducer {
       redistribute(*comm_, e.reduction, gradient, to, to + slot<T>(e.reduction.to_size));
       gradient = to;
     }
-    if (gradient != reduced_[n] + begin) put(n, begin, gradient, e.reduction.to_size);
+    if (gradient != reduced_[n] + begin) put(n, begin, gradient, e.reduction.to_size, adds);
   }
-  void put(std::size_t n, std::size_t begin, T const* from, std::size_t count) {
+  void put(std::size_t n, std::size_t begin, T const* from, std::size_t count, bool adds) {
     T* const to = reduced_[n] + begin;
-    parameters_->reduces_at_once ? memory::add(from, to, count) : memory::copy(from, to, count);
+    adds ? memory::add(from, to, count) : memory::copy(from, to, count);
   }
 
   process_groups<Communicator>* comm_;
@@ -192,7 +204,9 @@ class gradient_reducer {
   bucket_table const* buckets_;
   std::vector<T*> reduced_;
   typename memory::template arena<T> room_;
-  std::vector<state> of_;  ///< of each class of buckets
+  std::vector<state> of_;                ///< of each class of buckets
+  std::vector<std::size_t> first_copy_;  ///< of each entry, in `begun_`
+  std::vector<bool> begun_;              ///< of each copy: something of this step stands there, or travels
 };
 
 }  // namespace heddle

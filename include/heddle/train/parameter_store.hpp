@@ -110,11 +110,11 @@ class parameter_store final : public parameter_service {
   /// After the last pass of a call: what was brought for it is about to change, or may be.
   void release() { gatherer_.release(); }
 
-  void clear_gradients() {
-    auto const clear = [](room& a) {
-      if (a.size() != 0) Backend::clear(a.data(), a.size());
-    };
-    clear(at_once_ ? reduced_ : gradient_);
+  /// Before the first backward of a step. Gradients that are accumulated begin as zeros; those that are reduced at once
+  /// begin as what arrives first.
+  void begin_step() {
+    reducer_.begin_step();
+    if (!at_once_ && gradient_.size() != 0) Backend::clear(gradient_.data(), gradient_.size());
   }
   /// Before the backward of a micro-batch; `last` is the step's last on this stage.
   void begin_backward(bool last) {

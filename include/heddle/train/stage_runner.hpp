@@ -62,7 +62,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   step_result step(std::int32_t const* tokens, std::int32_t const* targets, step_facts<options> const& facts) override {
     begin_call();
     take_tokens(tokens, targets);
-    store_.clear_gradients();
+    store_.begin_step();
     backwards_ = 0;
     step_result result;
     result.loss.count = count_targets();
@@ -96,7 +96,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     midway_ = false;
     check_alike(totals[agreement]);
     if (!std::isfinite(totals[loss]))
-      throw error("trainer: the loss of an evaluation is " + std::to_string(totals[loss]) +
+      throw error("trainer: the loss of an evaluation is " + detail::number_text(totals[loss]) +
                   "; the parameters, or the data, hold numbers that are not finite: lower the learning rate, or clip");
     result.sum = totals[loss];
     return result;
@@ -334,8 +334,8 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     result.loss.sum = totals[loss];
     if (!std::isfinite(result.gradient_norm) || !std::isfinite(result.loss.sum))
       throw error("trainer: at step " + std::to_string(facts.step) + " the loss is " +
-                  std::to_string(result.loss.mean()) + " and the gradient norm " +
-                  std::to_string(result.gradient_norm) +
+                  detail::number_text(result.loss.mean()) + " and the gradient norm " +
+                  detail::number_text(result.gradient_norm) +
                   "; parameters are unchanged; lower the learning rate, clip, or check the data");
     midway_ = true;
     bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
