@@ -128,15 +128,18 @@ def optimizer_against_copy(build, rounds, elements):
 
 
 def products_against_peak(build, rounds, model, threads, steps):
-    """Of products inside a step; the program measures the peak of as many threads at once, before and after it."""
+    """Of products inside a step; the program measures the peak of as many threads at once, before and after it, and the
+    same products by themselves."""
     program = build / "bench/run/step"
-    values = []
+    values, of_alone = [], []
     for _ in range(rounds):
         run = subprocess.run([program, model, str(threads), str(steps)], capture_output=True, text=True, check=True)
         row = re.search(r"^  product +\S+ +\S+% +\S+ +(\d+\.\d+)$", run.stdout, re.MULTILINE)
         if not row:
             sys.exit(f"{program} {model} {threads}: says no share of the peak, as where there are fewer cores than {threads}")
         values.append(float(row[1]))
+        of_alone.append(float(re.search(r"^  products alone .*; in the step they run at (\d+\.\d+) of that$", run.stdout, re.MULTILINE)[1]))
+    yield ratio(f"{model}: products of a step on {threads} threads / the same products alone, rate", "", of_alone)
     yield ratio(f"{model}: products of a step on {threads} threads / their peak", ">= 0.74", values)
 
 

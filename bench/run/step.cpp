@@ -2,7 +2,9 @@
 // Where a training step's time goes: milliseconds per step and rank, by primitive, with the rate of products and
 // attention, as it is and of what the same threads reach at once in multiply-adds that stay in registers. Waiting for
 // gathers of parameters and for buckets of gradients are rows of their own. What no row accounts for is packing
-// buckets, and the trainer's own work between the calls.
+// buckets, and the trainer's own work between the calls. Last, the products of a step by themselves, as often as they
+// occur, each on operands of its own that it has used before: what the product gives in the same run, and how much of
+// that is left in a step, whose operands come from memory.
 //
 //   step [MODEL [THREADS [STEPS]]]     default: tiny, 1 thread per rank, 20 steps after 3 that are not counted
 // MODEL is tiny, under four plans; or gpt2-124m-64 or gpt2-124m-256: four sequences of so many tokens, on one rank,
@@ -43,11 +45,30 @@ struct dp2 : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::zero<Stage>, hd::global
 struct three_d : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>, hd::global_batch<12>,
                           hd::accumulate<3>> {};
 
+/// Seconds of the products of a step, called one after the other on the ranks at once.
+double seconds_alone(std::vector<bench::recorded_product> const& products) {
+  std::size_t a = 0, b = 0, c = 0;
+  for (auto const& p : products) {
+    a = std::max(a, p.a_bytes);
+    b = std::max(b, p.b_bytes);
+    c = std::max(c, p.c_bytes);
+  }
+  hd::arena<std::byte> const left(a), right(b), out(c);
+  double seconds = 0;
+  for (auto const& p : products) {
+    p.run(left.data(), right.data(), out.data());
+    auto const begin = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < p.calls; ++i) p.run(left.data(), right.data(), out.data());
+    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  return seconds;
+}
+
 template <class Model, class Plan>
 void measure(char const* name, std::size_t team, std::size_t steps) {
   using trainer_type = hd::basic_trainer<Model, Plan, bench::timed_backend>;
   std::vector<bench::spent> ranks(Plan::mesh::size);
-  std::vector<double> step_seconds(steps);
+  std::vector<double> step_seconds(steps), alone_seconds(Plan::mesh::size);
   std::size_t const all = team * Plan::mesh::size;
   // Of threads that share cores there is no peak to compare with: a stopwatch runs on while another thread has the
   // core.
@@ -65,7 +86,11 @@ void measure(char const* name, std::size_t team, std::size_t steps) {
       tokens[i] = static_cast<std::int32_t>(i * 7 % Model::vocabulary);
       targets[i] = static_cast<std::int32_t>((i * 7 + 7) % Model::vocabulary);
     }
-    for (int warm_up = 0; warm_up < 3; ++warm_up) trainer.step(tokens, targets);
+    for (int warm_up = 0; warm_up < 2; ++warm_up) trainer.step(tokens, targets);
+    std::vector<bench::recorded_product> products;
+    bench::products_of_step = &products;
+    trainer.step(tokens, targets);
+    bench::products_of_step = nullptr;
     bench::mine = {};
     for (std::size_t s = 0; s < steps; ++s) {
       auto const begin = std::chrono::steady_clock::now();
@@ -74,6 +99,7 @@ void measure(char const* name, std::size_t team, std::size_t steps) {
         step_seconds[s] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
     ranks[rank.rank()] = bench::mine;
+    alone_seconds[rank.rank()] = seconds_alone(products);
   });
   if (own_cores) peak = std::max(peak, bench::peak_of(all)) / static_cast<double>(Plan::mesh::size);
   double const mean = std::accumulate(step_seconds.begin(), step_seconds.end(), 0.0) / static_cast<double>(steps);
@@ -100,6 +126,17 @@ void measure(char const* name, std::size_t team, std::size_t steps) {
     std::printf("\n");
   }
   std::printf("  %-20s %10.3f %7.1f%%\n", "everything else", 1e3 * (mean - accounted), 100 * (mean - accounted) / mean);
+  constexpr auto product = static_cast<std::size_t>(bench::primitive::product);
+  double flop = 0, inside = 0, alone = 0;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    flop += ranks[r].flop[product] / static_cast<double>(steps);
+    inside += ranks[r].seconds[product] / static_cast<double>(steps);
+    alone += alone_seconds[r];
+  }
+  std::printf("  %-20s %10.3f %8s %10.1f", "products alone", 1e3 * alone / static_cast<double>(ranks.size()), "",
+              flop / alone / 1e9);
+  if (own_cores) std::printf(" %10.2f", flop / alone / peak);
+  std::printf("; in the step they run at %.2f of that\n", alone / inside);
   if (own_cores) std::printf("  peak %.1f GFLOP/s a rank, %zu threads at once\n", peak / 1e9, all);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/backend/host.hpp>
+#include <vector>
 
 namespace bench {
 
@@ -44,6 +45,25 @@ struct spent {
 };
 inline thread_local spent mine;
 
+/// A product of a step, to be called again on memory of its own (step.cpp).
+struct recorded_product {
+  void (*run)(void const* a, void const* b, void* c);
+  std::size_t a_bytes, b_bytes, c_bytes;
+  double flop;
+  std::size_t calls;
+};
+/// Where this thread's products are noted; nowhere while it is null.
+inline thread_local std::vector<recorded_product>* products_of_step = nullptr;
+inline void note_product(recorded_product const& one) {
+  if (products_of_step == nullptr) return;
+  for (recorded_product& p : *products_of_step)
+    if (p.run == one.run) {
+      ++p.calls;
+      return;
+    }
+  products_of_step->push_back(one);
+}
+
 class stopwatch {
  public:
   explicit stopwatch(primitive what, double flop = 0) : what_(static_cast<std::size_t>(what)) {
@@ -67,11 +87,21 @@ struct timed_backend : heddle::host_backend {
 
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
   static void product(T const* a, T const* b, T* c) {
+    note_product({[](void const* x, void const* y, void* z) {
+                    base::product<M, N, K, A, B>(static_cast<T const*>(x), static_cast<T const*>(y),
+                                                 static_cast<T*>(z));
+                  },
+                  M * K * sizeof(T), N * K * sizeof(T), M * N * sizeof(T), 2.0 * M * N * K, 1});
     stopwatch const time(primitive::product, 2.0 * M * N * K);
     base::product<M, N, K, A, B>(a, b, c);
   }
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
   static void product_accumulate(T const* a, T const* b, T* c) {
+    note_product({[](void const* x, void const* y, void* z) {
+                    base::product_accumulate<M, N, K, A, B>(static_cast<T const*>(x), static_cast<T const*>(y),
+                                                            static_cast<T*>(z));
+                  },
+                  M * K * sizeof(T), N * K * sizeof(T), M * N * sizeof(T), 2.0 * M * N * K, 1});
     stopwatch const time(primitive::product, 2.0 * M * N * K);
     base::product_accumulate<M, N, K, A, B>(a, b, c);
   }
