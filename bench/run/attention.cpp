@@ -2,8 +2,8 @@
 // Rates of causal attention, against the same two products per head by Eigen with sizes at run time (which has neither
 // the causal half to skip nor the softmax to do), of rotary positions, and of the random numbers. One thread, float and
 // double. Operations are those of the full products (4·S²·D per head forward, 10·S²·D backward), as of dense attention.
-#include <Eigen/Core>
 #include <heddle/backend/host/attention.hpp>
+#include <heddle/backend/host/eigen.hpp>
 #include <heddle/backend/host/random.hpp>
 #include <heddle/backend/host/rotary.hpp>
 #include <string>
