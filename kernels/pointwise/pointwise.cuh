@@ -32,8 +32,8 @@ template <class T, int Threads>
 __global__ void __launch_bounds__(Threads) fill(accumulator_t<T> value, T* x, long long n) {
   pack<T> all;
   for (int j = 0; j < pack_width<T>; ++j) all[j] = value;
-  for_each_pack<T, Threads>(
-      n, aligned_for_packs(x), [=](long long i, int count, bool whole) { store_pack<T>(x + i, all, count, whole); });
+  for_each_pack<T, Threads>(n, aligned_for_packs(x),
+                            [=](long long i, int count, bool whole) { store_pack<T>(x + i, all, count, whole); });
 }
 
 /// x = value in those of the n elements of `map` that are real; padding stays. Grid: `pack_grid`.

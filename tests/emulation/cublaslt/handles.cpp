@@ -45,7 +45,8 @@ constexpr meaning meanings[] = {
     HEDDLE_MEANING(CUBLAS_STATUS_NOT_INITIALIZED, "the library was not initialized"),
     HEDDLE_MEANING(CUBLAS_STATUS_ALLOC_FAILED, "the resource allocation failed"),
     HEDDLE_MEANING(CUBLAS_STATUS_INVALID_VALUE, "an unsupported value or parameter was passed to the function"),
-    HEDDLE_MEANING(CUBLAS_STATUS_ARCH_MISMATCH, "the function requires an architectural feature absent from the device"),
+    HEDDLE_MEANING(CUBLAS_STATUS_ARCH_MISMATCH,
+                   "the function requires an architectural feature absent from the device"),
     HEDDLE_MEANING(CUBLAS_STATUS_EXECUTION_FAILED, "the GPU program failed to execute"),
     HEDDLE_MEANING(CUBLAS_STATUS_NOT_SUPPORTED, "the functionality requested is not supported"),
 };

@@ -4,6 +4,7 @@
 #include <heddle/backend/cuda/blas.hpp>
 #include <heddle/backend/cuda/device.hpp>
 #include <heddle/backend/cuda/memory.hpp>
+#include <heddle/backend/cuda/product_plans.hpp>
 #include <heddle/backend/cuda/stream.hpp>
 #include <heddle/error.hpp>
 #include <utility>
@@ -27,6 +28,7 @@ class execution {
   [[nodiscard]] stream const& communication() const { return communication_; }
   [[nodiscard]] stream const& copies() const { return copies_; }
   [[nodiscard]] blas_handle const& blas() const { return blas_; }
+  [[nodiscard]] product_plans& products() { return products_; }
 
   /// Room for the parts of a sum over a whole array, from the launch that writes them to the next one, which adds them
   /// up: of work on `compute`, one sum's at a time.
@@ -51,6 +53,7 @@ class execution {
   int device_;
   stream compute_, communication_, copies_;
   blas_handle blas_;
+  product_plans products_{blas_};
   device_arena<double> parts_{most_parts};
 };
 
