@@ -33,7 +33,7 @@ void check_form(std::size_t offset) {
   host::products::product<M, N, K, A, B>(a.data() + offset, b.data() + offset, c.data() + offset);
   host::products::product_accumulate<M, N, K, A, B>(a.data() + offset, b.data() + offset, sum.data() + offset);
   on_device<T> const da(a), db(b), dc(before), dsum(before);
-  on_device<T> const scratch(std::vector<T>(device::product_scratch<M, N, K, T>() + offset));
+  on_device<T> const scratch(std::vector<T>(device::product_scratch<M, N, K>() + offset));
   for (int turn = 0; turn < 2; ++turn)  // the second has a plan
     device::product<M, N, K, A, B>(da.read() + offset, db.read() + offset, dc.data() + offset, scratch.data() + offset);
   device::product_accumulate<M, N, K, A, B>(da.read() + offset, db.read() + offset, dsum.data() + offset);

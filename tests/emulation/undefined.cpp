@@ -8,7 +8,6 @@
 #include <cross_entropy/cross_entropy.cuh>
 #include <cstdint>
 #include <embedding/embedding.cuh>
-#include <embedding/token_order.cuh>
 #include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
@@ -118,14 +117,11 @@ void embedding_and_positions(std::size_t shift) {
   guarded<T> const table(values<T>(4 * width, 1), shift), dy(values<T>(n, 2), shift);
   guarded<T> y(n, shift);
   guarded<float> dtable(values<float>(4 * width, 3), shift);
-  guarded<int> order(rows), begin(rows + 1), id(rows), count(5), segments(1);
-  *segments.data() = kernels::token_order(static_cast<int>(rows), vocabulary, tokens.read(), 0, order.data(),
-                                          begin.data(), id.data(), count.data());
   launch<kernels::embedding_forward<T, threads>>(by_row, dim3(threads), tokens.read(), table.read(), vocabulary, width,
                                                  0LL, y.data());
-  launch<kernels::embedding_backward<T, float, threads>>(kernels::id_grid(static_cast<int>(rows), vocabulary, 2),
-                                                         dim3(threads), order.read(), begin.read(), id.read(),
-                                                         segments.read(), dy.read(), width, dtable.data());
+  launch<kernels::embedding_backward<T, float, threads>>(kernels::embedding_grid<T, threads>(rows, width),
+                                                         dim3(threads), tokens.read(), static_cast<int>(rows),
+                                                         dy.read(), vocabulary, width, 0LL, dtable.data());
   guarded<float> const cosine(values<float>(rows * 16, 4)), sine(values<float>(rows * 16, 5));
   guarded<T> const qkv(values<T>(rows * 2 * 3 * 32, 6), shift);
   guarded<T> turned(rows * 2 * 3 * 32, shift);

@@ -14,12 +14,12 @@ namespace detail {
 /// cuBLASLt's own workspace begins at a multiple of this.
 inline constexpr std::size_t workspace_alignment = 256;
 
-/// Bytes that a product may use beside its operands: for four sums of shares of k, since that is what a workspace is
-/// for; NVIDIA's recommendation for a large device at most.
-constexpr std::size_t product_workspace_bytes(std::size_t m, std::size_t n, std::size_t sum_bytes) {
-  constexpr std::size_t most = std::size_t{32} << 20;
-  std::size_t const wanted = 4 * m * n * sum_bytes;
-  return wanted < most ? (wanted + workspace_alignment - 1) / workspace_alignment * workspace_alignment : most;
+/// Elements that a product may use beside its operands: for four sums of shares of k, since that is what a workspace is
+/// for; in float NVIDIA's recommendation for a large device, 32 MiB, at most.
+constexpr std::size_t product_workspace(std::size_t m, std::size_t n) {
+  constexpr std::size_t most = std::size_t{8} << 20;
+  std::size_t const wanted = (4 * m * n + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+  return wanted < most ? wanted : most;
 }
 
 inline unsigned alignment_of(void const* address) {
@@ -47,7 +47,7 @@ void multiply(product_shape shape, T const* a, T const* b, T* c, bool accumulate
   shape.align_a = alignment_of(a);
   shape.align_b = alignment_of(b);
   shape.align_c = alignment_of(c);
-  shape.workspace_bytes = scratch == nullptr ? 0 : product_workspace_bytes(shape.m, shape.n, sizeof(A));
+  shape.workspace_bytes = scratch == nullptr ? 0 : product_workspace(shape.m, shape.n) * sizeof(T);
   product_plan const& plan = on.products().of(shape);
   A const one = 1, kept = accumulate ? A(1) : A(0);
   check(cublasLtMatmul(on.blas().get(), plan.product.get(), &one, b, plan.a.get(), a, plan.b.get(), &kept, c,
@@ -63,11 +63,10 @@ void multiply(product_shape shape, T const* a, T const* b, T* c, bool accumulate
 /// runs of one program on one kind of device agree to the bit. `scratch` has `product_scratch` elements, of any
 /// alignment; null is none, for which cuBLASLt may choose a slower algorithm.
 struct products {
-  template <std::size_t M, std::size_t N, std::size_t K, class T>
+  template <std::size_t M, std::size_t N, std::size_t K>
   static constexpr std::size_t product_scratch() {
-    if (M == 0 || N == 0 || K == 0) return 0;
-    return (detail::product_workspace_bytes(M, N, sizeof(kernels::accumulator_t<T>)) + detail::workspace_alignment) /
-           sizeof(T);
+    // So many more that it may begin at any element.
+    return M == 0 || N == 0 || K == 0 ? 0 : detail::product_workspace(M, N) + detail::workspace_alignment;
   }
 
   /// c[M,N] = op(a)[M,K]·op(b)[K,N]
