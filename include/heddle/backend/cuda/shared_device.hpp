@@ -21,6 +21,14 @@ class shared_device_run {
 
   template <class F>
   void operator()(F& function) {
+    // Not before all ranks are done: the streams of one have other ranks' work.
+    struct at_end {
+      detail::device_ranks& ranks;
+      ~at_end() {
+        for (auto const& one : ranks)
+          if (one != nullptr) one->end();
+      }
+    } const ends{movers_->ranks()};
     run_.run_ranks([&](std::size_t rank) {
       auto const mine = std::make_shared<detail::device_rank>(device_);
       movers_->ranks()[rank] = mine;
