@@ -66,12 +66,12 @@ struct timed_backend : heddle::host_backend {
   using base = heddle::host_backend;
 
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
-  static void product(T const* a, T const* b, T* c) {
+  static void product(T const* a, T const* b, T* c, T* = nullptr) {
     stopwatch const time(primitive::product, 2.0 * M * N * K);
     base::product<M, N, K, A, B>(a, b, c);
   }
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
-  static void product_accumulate(T const* a, T const* b, T* c) {
+  static void product_accumulate(T const* a, T const* b, T* c, T* = nullptr) {
     stopwatch const time(primitive::product, 2.0 * M * N * K);
     base::product_accumulate<M, N, K, A, B>(a, b, c);
   }

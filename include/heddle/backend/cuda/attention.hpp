@@ -22,8 +22,7 @@ constexpr int compiled_capability() {
 #endif
 }
 
-/// Attention of Batch·KvHeads·Group query heads, `of_y` and the like being where rows lie. What kernels use of the
-/// memory behind is given beside.
+/// The kernels of attention, tuned. What they use of the memory behind their operands is given beside.
 template <class T, int HeadDim>
 struct attention_launches {
   using A = kernels::accumulator_t<T>;
@@ -55,13 +54,13 @@ struct attention_launches {
   void forward(rows<T const> const& q, rows<T const> const& k, rows<T const> const& v, rows<T> const& y, A* log_sum_exp,
                std::span<memory_use const> uses) const {
     constexpr kernels::attention_tile tile = forward_tile;
-    auto const run = [&]<auto Kernel>(std::integral_constant<decltype(Kernel), Kernel>) {
-      run_tiles<Kernel>(tile, shape.group, shape.queries, carries(q, uses), k, v, y, writes(log_sum_exp, statistics()));
-    };
+    auto const statistic = writes(log_sum_exp, statistics());
     if constexpr (cores)
-      run(kernel<kernels::attention_forward_mma<T, HeadDim, tile.rows, tile.columns, tile.threads>>);
+      run_tiles<kernels::attention_forward_mma<T, HeadDim, tile.rows, tile.columns, tile.threads>>(
+          tile, shape.group, shape.queries, carries(q, uses), k, v, y, statistic);
     else
-      run(kernel<kernels::attention_forward<T, HeadDim, tile.rows, tile.columns, tile.threads>>);
+      run_tiles<kernels::attention_forward<T, HeadDim, tile.rows, tile.columns, tile.threads>>(
+          tile, shape.group, shape.queries, carries(q, uses), k, v, y, statistic);
   }
   void backward(rows<T const> const& q, rows<T const> const& k, rows<T const> const& v, rows<T const> const& y,
                 rows<T const> const& dy, A const* log_sum_exp, rows<T> const& dq, rows<T> const& dk, rows<T> const& dv,
@@ -71,28 +70,20 @@ struct attention_launches {
         {.grid = kernels::attention_inner_grid<T, HeadDim, threads>(signed_of(n)), .block = dim3(threads)},
         execution::current().compute(), shape, n, carries(y, uses), dy, writes(inner, n));
     constexpr kernels::attention_tile by_query = query_tile, by_key = key_tile;
-    auto const of_queries = [&]<auto Kernel>(std::integral_constant<decltype(Kernel), Kernel>) {
-      run_tiles<Kernel>(by_query, shape.group, shape.queries, carries(q, uses), k, v, dy, reads(log_sum_exp, n),
-                        reads(inner, n), dq);
-    };
-    auto const of_keys = [&]<auto Kernel>(std::integral_constant<decltype(Kernel), Kernel>) {
-      run_tiles<Kernel>(by_key, 1, shape.keys, carries(q, uses), k, v, dy, reads(log_sum_exp, n), reads(inner, n), dk,
-                        dv);
-    };
+    auto const lse = reads(log_sum_exp, n);
+    auto const sums = reads(inner, n);
     if constexpr (cores) {
-      of_queries(
-          kernel<kernels::attention_query_gradient_mma<T, HeadDim, by_query.rows, by_query.columns, by_query.threads>>);
-      of_keys(kernel<kernels::attention_key_gradient_mma<T, HeadDim, by_key.rows, by_key.columns, by_key.threads>>);
+      run_tiles<kernels::attention_query_gradient_mma<T, HeadDim, by_query.rows, by_query.columns, by_query.threads>>(
+          by_query, shape.group, shape.queries, carries(q, uses), k, v, dy, lse, sums, dq);
+      run_tiles<kernels::attention_key_gradient_mma<T, HeadDim, by_key.rows, by_key.columns, by_key.threads>>(
+          by_key, 1, shape.keys, carries(q, uses), k, v, dy, lse, sums, dk, dv);
     } else {
-      of_queries(
-          kernel<kernels::attention_query_gradient<T, HeadDim, by_query.rows, by_query.columns, by_query.threads>>);
-      of_keys(kernel<kernels::attention_key_gradient<T, HeadDim, by_key.rows, by_key.columns, by_key.threads>>);
+      run_tiles<kernels::attention_query_gradient<T, HeadDim, by_query.rows, by_query.columns, by_query.threads>>(
+          by_query, shape.group, shape.queries, carries(q, uses), k, v, dy, lse, sums, dq);
+      run_tiles<kernels::attention_key_gradient<T, HeadDim, by_key.rows, by_key.columns, by_key.threads>>(
+          by_key, 1, shape.keys, carries(q, uses), k, v, dy, lse, sums, dk, dv);
     }
   }
-
- private:
-  template <auto Kernel>
-  static constexpr std::integral_constant<decltype(Kernel), Kernel> kernel{};
 };
 
 }  // namespace detail
