@@ -18,10 +18,9 @@ struct of_two : plan<mesh<axis<dp, 2>>, accumulate<2>, zero<3>, precision<fp64>>
 
 using namespace model_llama_cpp;
 
-// Sums of at most a few dozen terms of order 1, in another order: a thousand times what that makes.
 TEST_CASE("a Llama trains on a device as on the host, under ZeRO-3 on one rank") {
-  emulation::check_model<model, sharded>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 1e-12);
+  emulation::check_model<model, sharded>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 TEST_CASE("a Llama trains on a device as on the host, under ZeRO-3 on two ranks that share the device") {
-  emulation::check_model<model, of_two>({0, 1, 2, 3}, 1e-12);
+  emulation::check_model<model, of_two>({0, 1, 2, 3});
 }
