@@ -86,7 +86,7 @@ struct timed_backend : heddle::host_backend {
   using base = heddle::host_backend;
 
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
-  static void product(T const* a, T const* b, T* c) {
+  static void product(T const* a, T const* b, T* c, T* = nullptr) {
     note_product({[](void const* x, void const* y, void* z) {
                     base::product<M, N, K, A, B>(static_cast<T const*>(x), static_cast<T const*>(y),
                                                  static_cast<T*>(z));
@@ -96,7 +96,7 @@ struct timed_backend : heddle::host_backend {
     base::product<M, N, K, A, B>(a, b, c);
   }
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B, class T>
-  static void product_accumulate(T const* a, T const* b, T* c) {
+  static void product_accumulate(T const* a, T const* b, T* c, T* = nullptr) {
     note_product({[](void const* x, void const* y, void* z) {
                     base::product_accumulate<M, N, K, A, B>(static_cast<T const*>(x), static_cast<T const*>(y),
                                                             static_cast<T*>(z));

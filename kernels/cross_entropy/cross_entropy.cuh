@@ -63,23 +63,23 @@ __global__ void __launch_bounds__(Threads)
 }
 
 /// log_sum_exp for backward, and part[block] = Σ (log_sum_exp - target_logit) over the block's rows whose target is not
-/// `ignore_index`, in nats. Grid: `thread_grid`, and `part` has an element a block:
-/// `sum_parts` adds it up to the loss, in the type that the caller has for it. The sum is in double, and divided by
-/// nothing.
+/// `ignore_index`, in nats. Grid: `thread_grid`, whose threads take further rows by turns, and `part` has an element a
+/// block: `sum_parts` adds it up to the loss, in the type that the caller has for it. The sum is in double, and divided
+/// by nothing.
 template <class A, int Threads>
 __global__ void __launch_bounds__(Threads)
     cross_entropy_loss(long long rows, std::int32_t const* targets, std::int32_t ignore_index, A const* row_max,
                        A const* row_sum, A const* target_logit, A* log_sum_exp, double* part) {
   HEDDLE_SHARED(sums, Threads / warp_lanes, double);
-  long long const row = static_cast<long long>(blockIdx.x) * Threads + threadIdx.x;
   double loss = 0;
-  if (row < rows) {
+  long long const stride = static_cast<long long>(gridDim.x) * Threads;
+  for (long long row = static_cast<long long>(blockIdx.x) * Threads + threadIdx.x; row < rows; row += stride) {
     A const logarithm = math::log(row_sum[row]);
     log_sum_exp[row] = row_max[row] + logarithm;
     // Large logits of nearly equal size cancel exactly here; log_sum_exp - target_logit would lose the logarithm's
     // digits.
     if (targets[row] != ignore_index)
-      loss =
+      loss +=
           static_cast<double>(logarithm) + (static_cast<double>(row_max[row]) - static_cast<double>(target_logit[row]));
   }
   loss = block_reduce<Threads>(loss, sums, sum_of{});

@@ -70,9 +70,10 @@ __global__ void __launch_bounds__(Threads)
 /// dx[rows, width], plus base[rows, width] unless that is null. With x̂ = (x − mean)·rstd and g = dy·gamma,
 ///   dx = (g − mean(g) − x̂·mean(g·x̂))·rstd,   without mean(g) where it is not centred.
 /// Each block has a share of the rows, in order, and leaves what they give to the gradients of the parameters,
-/// dgamma += Σ dy·x̂ and dbeta += Σ dy, in its row of gamma_part[parts, width] and, unless null,
-/// beta_part[parts, width]; `add_parts` adds those up. A thread keeps its columns of them in the cache: registers would
-/// tie the kernel to a width. Grid: `part_grid`. `dx` may be `dy`, `x` or `base`.
+/// dgamma += Σ dy·x̂ and dbeta += Σ dy, in its row of gamma_part[parts, width] and
+/// beta_part[parts, width], each unless it is null (frozen parameters); `add_parts` adds those up. A thread keeps its
+/// columns of them in the cache: registers would tie the kernel to a width. Grid: `part_grid`. `dx` may be `dy`, `x` or
+/// `base`.
 template <class T, bool Centred, int Threads>
 __global__ void __launch_bounds__(Threads)
     norm_backward(T const* x, T const* gamma, accumulator_t<T> const* mean, accumulator_t<T> const* rstd, T const* dy,
@@ -85,10 +86,11 @@ __global__ void __launch_bounds__(Threads)
   int const begin = static_cast<int>(threadIdx.x) * step;
   row_share const own(rows, blockIdx.x, gridDim.x);
   bool const whole = whole_packs<T>(width, x, gamma, dy, base, dx, gamma_part, beta_part);
-  gamma_part += static_cast<long long>(blockIdx.x) * width;
+  bool const trains = gamma_part != nullptr;
+  if (trains) gamma_part += static_cast<long long>(blockIdx.x) * width;
   if (beta_part != nullptr) beta_part += static_cast<long long>(blockIdx.x) * width;
   for (int i = begin; i < width; i += Threads * step) {
-    store_pack<T>(gamma_part + i, pack<T>{}, width - i, whole);
+    if (trains) store_pack<T>(gamma_part + i, pack<T>{}, width - i, whole);
     if (beta_part != nullptr) store_pack<T>(beta_part + i, pack<T>{}, width - i, whole);
   }
   for (long long row = own.first; row < own.last; ++row) {
@@ -98,14 +100,14 @@ __global__ void __launch_bounds__(Threads)
     for (int i = begin; i < width; i += Threads * step) {
       pack<T> const d = load_pack<T>(dy + at + i, width - i, whole), gain = load_pack<T>(gamma + i, width - i, whole);
       pack<T> const value = load_pack<T>(x + at + i, width - i, whole);
-      pack<T> part = load_pack<T>(gamma_part + i, width - i, whole);
+      pack<T> part = trains ? load_pack<T>(gamma_part + i, width - i, whole) : pack<T>{};
       for (int j = 0; j < step; ++j) {
         A const normal = (value[j] - average) * inverse, scaled = d[j] * gain[j];
         if constexpr (Centred) sum += scaled;
         projection += scaled * normal;
         part[j] += d[j] * normal;
       }
-      store_pack<T>(gamma_part + i, part, width - i, whole);
+      if (trains) store_pack<T>(gamma_part + i, part, width - i, whole);
       if (beta_part != nullptr) {
         part = load_pack<T>(beta_part + i, width - i, whole);
         for (int j = 0; j < step; ++j) part[j] += d[j];

@@ -55,6 +55,35 @@ struct adamw_tensor {
   int factors;
 };
 
+namespace detail {
+/// One AdamW step of elements `begin`, begin + stride, … of a tensor, in packs.
+template <class T, class Gradient>
+__device__ void adamw_elements(adamw_tensor<T, Gradient> const& all, adamw_factors<accumulator_t<T>> const& f,
+                               long long begin, long long end, long long stride, bool aligned) {
+  using A = accumulator_t<T>;
+  using math::product;
+  constexpr int width = pack_width<T>;
+  for (long long i = begin; i < end; i += stride) {
+    int const count = end - i < width ? static_cast<int>(end - i) : width;
+    bool const whole = aligned && count == width;
+    pack<T> const raw = load_pack<T>(all.g + i, count, whole);
+    pack<T> weight = load_pack<T>(all.w + i, count, whole), first = load_pack<T>(all.m + i, count, whole),
+            second = load_pack<T>(all.v + i, count, whole);
+    for (int j = 0; j < width; ++j) {
+      A const gradient = product(raw[j], f.gradient_scale);
+      first[j] = product(f.beta1, first[j]) + product(f.rest1, gradient);
+      second[j] = product(f.beta2, second[j]) + product(product(f.rest2, gradient), gradient);
+      A const divisor = product(math::sqrt(second[j]), f.root) + f.epsilon;
+      weight[j] = product(f.keep, weight[j]) - product(f.step, first[j]) / divisor;
+    }
+    store_pack(all.m + i, first, count, whole);
+    store_pack(all.v + i, second, count, whole);
+    store_pack(all.w + i, weight, count, whole);
+    if (all.rounded != nullptr) store_pack(all.rounded + i, weight, count, whole);
+  }
+}
+}  // namespace detail
+
 /// One AdamW step of all tensors of a list, block b doing chunk b, in one pass:
 ///   g' = gradient_scale·g;  m = β1·m + (1-β1)·g';  v = β2·v + (1-β2)·g'²
 ///   w = w - lr·weight_decay·w - lr·m̂/(√v̂ + ε),  m̂ = m/bias_correction1, v̂ = v/bias_correction2
@@ -67,35 +96,24 @@ __global__ void __launch_bounds__(Threads)
     adamw(adamw_tensor<T, Gradient> const* tensors, tensor_chunk const* chunks, int length,
           adamw_factors<accumulator_t<T>> const* factors, long long const* skip) {
   if (skip != nullptr && *skip != 0) return;
-  using A = accumulator_t<T>;
-  using math::product;
-  constexpr int width = pack_width<T>;
   tensor_chunk const chunk = chunks[blockIdx.x];
   adamw_tensor<T, Gradient> const all = tensors[chunk.tensor];
-  adamw_factors<A> const f = factors[all.factors];
-  int const n = chunk_size(chunk, length, all.size);
-  A *const w = all.w + chunk.begin, *const m = all.m + chunk.begin, *const v = all.v + chunk.begin;
-  Gradient const* const g = all.g + chunk.begin;
-  T* const rounded = all.rounded == nullptr ? nullptr : all.rounded + chunk.begin;
-  bool const aligned = aligned_for_packs(w, g, m, v, rounded);
-  for (int i = static_cast<int>(threadIdx.x) * width; i < n; i += Threads * width) {
-    int const count = n - i;
-    bool const whole = aligned && count >= width;
-    pack<T> const raw = load_pack<T>(g + i, count, whole);
-    pack<T> weight = load_pack<T>(w + i, count, whole), first = load_pack<T>(m + i, count, whole),
-            second = load_pack<T>(v + i, count, whole);
-    for (int j = 0; j < width; ++j) {
-      A const gradient = product(raw[j], f.gradient_scale);
-      first[j] = product(f.beta1, first[j]) + product(f.rest1, gradient);
-      second[j] = product(f.beta2, second[j]) + product(product(f.rest2, gradient), gradient);
-      A const divisor = product(math::sqrt(second[j]), f.root) + f.epsilon;
-      weight[j] = product(f.keep, weight[j]) - product(f.step, first[j]) / divisor;
-    }
-    store_pack(m + i, first, count, whole);
-    store_pack(v + i, second, count, whole);
-    store_pack(w + i, weight, count, whole);
-    if (rounded != nullptr) store_pack(rounded + i, weight, count, whole);
-  }
+  adamw_factors<accumulator_t<T>> const f = factors[all.factors];
+  bool const aligned =
+      aligned_for_packs(all.w + chunk.begin, all.g + chunk.begin, all.m + chunk.begin, all.v + chunk.begin,
+                        all.rounded == nullptr ? nullptr : all.rounded + chunk.begin);
+  detail::adamw_elements(all, f, chunk.begin + static_cast<long long>(threadIdx.x) * pack_width<T>,
+                         chunk.begin + chunk_size(chunk, length, all.size), Threads * pack_width<T>, aligned);
+}
+
+/// The same step of one tensor, whose factors are the launch's: where no graph is captured. Grid: `pack_grid`.
+template <class T, class Gradient, int Threads>
+__global__ void __launch_bounds__(Threads)
+    adamw_of_tensor(adamw_tensor<T, Gradient> all, adamw_factors<accumulator_t<T>> factors) {
+  constexpr int width = pack_width<T>;
+  detail::adamw_elements(all, factors, (static_cast<long long>(blockIdx.x) * Threads + threadIdx.x) * width, all.size,
+                         static_cast<long long>(gridDim.x) * Threads * width,
+                         aligned_for_packs(all.w, all.g, all.m, all.v, all.rounded));
 }
 
 }  // namespace heddle::kernels

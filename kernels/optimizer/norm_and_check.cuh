@@ -12,22 +12,26 @@
 namespace heddle::kernels {
 
 namespace detail {
-/// Σ term(element) over the block's chunk, with term(0) = 0; every thread has it.
+/// Σ term(element) of x[n], with term(0) = 0; every thread of the block has it.
+template <class N, int Threads, class T, class Shared, class Term>
+__device__ N block_sum(T const* x, long long n, Shared& sums, Term term) {
+  bool const aligned = aligned_for_packs(x);
+  N sum = 0;
+  for (long long i = static_cast<long long>(threadIdx.x) * pack_width<T>; i < n; i += Threads * pack_width<T>) {
+    int const count = n - i < pack_width<T> ? static_cast<int>(n - i) : pack_width<T>;
+    pack<T> const value = load_pack<T>(x + i, count, aligned && count == pack_width<T>);
+    // The zeros after the last element add nothing.
+    for (int j = 0; j < pack_width<T>; ++j) sum += term(value[j]);
+  }
+  return block_reduce<Threads>(sum, sums, sum_of{});
+}
+/// The same over the block's chunk.
 template <class N, int Threads, class T, class Shared, class Term>
 __device__ N chunk_sum(listed_tensor<T> const* tensors, tensor_chunk const* chunks, int length, Shared& sums,
                        Term term) {
   tensor_chunk const chunk = chunks[blockIdx.x];
   listed_tensor<T> const tensor = tensors[chunk.tensor];
-  int const n = chunk_size(chunk, length, tensor.size);
-  T const* const x = tensor.x + chunk.begin;
-  bool const aligned = aligned_for_packs(x);
-  N sum = 0;
-  for (int i = static_cast<int>(threadIdx.x) * pack_width<T>; i < n; i += Threads * pack_width<T>) {
-    pack<T> const value = load_pack<T>(x + i, n - i, aligned && n - i >= pack_width<T>);
-    // The zeros after the last element add nothing.
-    for (int j = 0; j < pack_width<T>; ++j) sum += term(value[j]);
-  }
-  return block_reduce<Threads>(sum, sums, sum_of{});
+  return block_sum<N, Threads>(tensor.x + chunk.begin, chunk_size(chunk, length, tensor.size), sums, term);
 }
 struct squared {
   template <class A>
@@ -50,6 +54,17 @@ __global__ void __launch_bounds__(Threads)
     sum_of_squares(listed_tensor<T> const* tensors, tensor_chunk const* chunks, int length, double* part) {
   HEDDLE_SHARED(sums, Threads / warp_lanes, double);
   double const sum = detail::chunk_sum<double, Threads>(tensors, chunks, length, sums, detail::squared{});
+  if (threadIdx.x == 0) part[blockIdx.x] = sum;
+}
+
+/// The same of one array, which needs no list: part[b] = Σ x² of elements b·length to (b + 1)·length - 1 of x[n].
+template <class T, int Threads>
+__global__ void __launch_bounds__(Threads)
+    sum_of_squares_of_array(T const* x, long long n, long long length, double* part) {
+  HEDDLE_SHARED(sums, Threads / warp_lanes, double);
+  long long const begin = blockIdx.x * length, left = n - begin;
+  double const sum =
+      detail::block_sum<double, Threads>(x + begin, left < length ? left : length, sums, detail::squared{});
   if (threadIdx.x == 0) part[blockIdx.x] = sum;
 }
 

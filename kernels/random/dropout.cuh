@@ -21,6 +21,17 @@ struct dropout_rate {
   }
 };
 
+/// The numbers that a kernel draws from: given with the launch; or in device memory, where a step that is replayed as a
+/// graph finds them anew.
+struct random_source {
+  random_stream given{};
+  random_stream const* lies_at = nullptr;
+
+  random_source(random_stream const& stream) : given(stream) {}
+  random_source(random_stream const* stream) : lies_at(stream) {}
+  [[nodiscard]] __device__ random_stream get() const { return lies_at != nullptr ? *lies_at : given; }
+};
+
 /// Bit j: element first + j is kept, j < count <= 32. One call of Philox for each group of four global indices that the
 /// elements touch.
 __device__ inline unsigned kept_elements(index_runs const& map, random_stream const& stream, std::uint32_t limit,
@@ -51,14 +62,14 @@ __device__ inline unsigned kept_elements(index_runs const& map, random_stream co
 /// whatever the grid, since the mask depends on the key and on the global index of each of the n elements alone
 /// (`map`). Padding gets base, or 0; with p = 0, for which no mask is drawn, x and base as anywhere. y may be x or
 /// base. Grid: `pack_grid`. Backward is this kernel on dy with the same stream and no base, since the mask is its own
-/// adjoint: nothing is kept. The stream is in device memory, since its key has the step: as an argument it would be a
-/// part of a captured graph, which would draw one mask for all steps.
+/// adjoint: nothing is kept. The stream's key has the step, so in a captured graph it has to lie in device memory: as
+/// an argument it would draw one mask for all steps.
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     dropout(T const* x, T const* base, T* y, long long n, const __grid_constant__ index_runs map,
-            random_stream const* stream, dropout_rate<accumulator_t<T>> rate) {
+            const __grid_constant__ random_source stream, dropout_rate<accumulator_t<T>> rate) {
   using A = accumulator_t<T>;
-  random_stream const numbers = *stream;
+  random_stream const numbers = stream.get();
   constexpr int width = pack_width<T>;
   for_each_pack<T, Threads>(n, aligned_for_packs(x, base, y), [&](long long i, int count, bool whole) {
     unsigned const kept =

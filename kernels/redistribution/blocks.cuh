@@ -51,4 +51,21 @@ __global__ void __launch_bounds__(Threads) blocks_from_front(T const* in, T* out
                                    });
 }
 
+/// One block of a dimension, shape.first, where the tensor stands: `blocks_to_front` with `out` = `in`. Everything
+/// moves towards the front, in the order of its place there, by a single block of threads, which has read what it is
+/// about to write over. Grid: one block.
+template <class T, int Threads>
+__global__ void __launch_bounds__(Threads) block_in_place(T* x, blocks_shape shape, long long n) {
+  detail::block_runs const runs{shape};
+  for (long long first = 0; first < n; first += Threads) {
+    long long const i = first + static_cast<long long>(threadIdx.x);
+    T value = T(0.0F);
+    if (i < n)
+      if (detail::run_position const at = runs(i); at.real > 0) value = x[at.base];
+    __syncthreads();
+    if (i < n) x[i] = value;
+    __syncthreads();
+  }
+}
+
 }  // namespace heddle::kernels

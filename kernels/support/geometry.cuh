@@ -50,15 +50,18 @@ constexpr dim3 pack_grid(long long n, unsigned most) {
   return dim3(all < most ? all : most);
 }
 
-/// A thread for a row: `cross_entropy_loss`, whose workspace has an element a block.
+/// A thread for a row, but at most `most` blocks: `cross_entropy_loss`, whose workspace has an element a block, so that
+/// the order of its sum depends on `most`, a constant.
 template <int Threads>
-constexpr dim3 thread_grid(long long rows) {
-  return dim3(detail::blocks_for(rows, Threads));
+constexpr dim3 thread_grid(long long rows, unsigned most = ~0U) {
+  unsigned const all = detail::blocks_for(rows, Threads);
+  return dim3(all < most ? all : most);
 }
 
-/// A block for each id that may be there, times `columns` that share the width: `embedding_backward`.
-constexpr dim3 id_grid(int rows, int vocabulary, unsigned columns) {
-  return dim3(static_cast<unsigned>(rows < vocabulary ? rows : vocabulary), columns);
+/// A block for each row, times those that have a thread for each pack of the width: `embedding_backward`.
+template <class T, int Threads>
+constexpr dim3 embedding_grid(std::size_t rows, int width) {
+  return dim3(static_cast<unsigned>(rows), detail::blocks_for(width, static_cast<long long>(Threads) * pack_width<T>));
 }
 
 }  // namespace heddle::kernels

@@ -27,6 +27,9 @@ __device__ inline float erf(float x) { return ::erff(x); }
 __device__ inline double erf(double x) { return ::erf(x); }
 __device__ inline float erfc(float x) { return ::erfcf(x); }
 __device__ inline double erfc(double x) { return ::erfc(x); }
+__device__ inline double pow(double x, double y) { return ::pow(x, y); }
+__device__ inline double cos(double x) { return ::cos(x); }
+__device__ inline double sin(double x) { return ::sin(x); }
 __device__ inline float sqrt(float x) { return ::sqrtf(x); }
 __device__ inline double sqrt(double x) { return ::sqrt(x); }
 __device__ inline float abs(float x) { return ::fabsf(x); }

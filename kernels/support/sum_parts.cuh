@@ -17,4 +17,14 @@ __global__ void __launch_bounds__(Threads) sum_parts(N const* part, long long co
   if (threadIdx.x == 0) sum[blockIdx.x] = Result(own);
 }
 
+/// *sum = Σ part[count], rounded once; with `Adds`, *sum += it. One block.
+template <class N, class Result, bool Adds, int Threads>
+__global__ void __launch_bounds__(Threads) sum_up(N const* part, long long count, Result* sum) {
+  HEDDLE_SHARED(sums, Threads / warp_lanes, N);
+  N own = 0;
+  for (long long i = threadIdx.x; i < count; i += Threads) own += part[i];
+  own = block_reduce<Threads>(own, sums, sum_of{});
+  if (threadIdx.x == 0) *sum = Result(Adds ? N(*sum) + own : own);
+}
+
 }  // namespace heddle::kernels

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <embedding/embedding.cuh>
-#include <embedding/token_order.cuh>
 #include <heddle/backend/host/embedding.hpp>
 #include <support/geometry.cuh>
 #include <vector>
@@ -33,22 +32,8 @@ std::vector<std::int32_t> tokens_of(std::size_t rows, std::size_t vocabulary, st
   return tokens;
 }
 
-/// `token_order` of ids first..first + vocabulary - 1.
-struct ordered_tokens {
-  guarded<int> order, begin, id, segments;
-
-  ordered_tokens(std::vector<std::int32_t> const& all, std::size_t vocabulary, std::int64_t first)
-      : order(all.size()), begin(all.size() + 1), id(all.size()), segments(1) {
-    guarded<std::int32_t> const tokens(all);
-    guarded<int> count(vocabulary + 1);
-    *segments.data() = (kernels::token_order(static_cast<int>(all.size()), static_cast<int>(vocabulary), tokens.read(),
-                                             first, order.data(), begin.data(), id.data(), count.data()));
-    for (guarded<int> const* one : {&order, &begin, &id, &count}) (void)one->values();  // looks at the border
-  }
-};
-
 template <class T, int Threads, class Gradient = wide<T>>
-void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width, std::int64_t first, unsigned columns,
+void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width, std::int64_t first,
                      std::size_t offset) {
   CAPTURE(rows);
   CAPTURE(vocabulary);
@@ -73,10 +58,9 @@ void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width
   std::vector<A> gradient = values<Gradient>(vocabulary * width, 3);
   guarded<Gradient> dtable = guarded<Gradient>::sum(gradient, offset);
   host::detail::embedding_backward(rows, vocabulary, width, ids.data(), cotangent.data(), first, gradient.data());
-  ordered_tokens const sorted(ids, vocabulary, first);
-  launch<kernels::embedding_backward<T, Gradient, Threads>>(
-      kernels::id_grid(static_cast<int>(rows), v, columns), dim3(Threads), sorted.order.read(), sorted.begin.read(),
-      sorted.id.read(), sorted.segments.read(), dy.read(), w, dtable.data());
+  launch<kernels::embedding_backward<T, Gradient, Threads>>(kernels::embedding_grid<T, Threads>(rows, w), dim3(Threads),
+                                                            tokens.read(), static_cast<int>(rows), dy.read(), v, w,
+                                                            static_cast<long long>(first), dtable.data());
   CHECK(dtable.values() == rounded<Gradient>(gradient));
 }
 
@@ -84,40 +68,48 @@ void check_embedding(std::size_t rows, std::size_t vocabulary, std::size_t width
 
 TEST_CASE("embedding: look-up, and the gradient added in the rows' order to the bit") {
   for (std::size_t width : {1, 31, 32, 33, 257}) {
-    check_embedding<float, 32>(33, 10, width, 0, 1, 0);
-    check_embedding<double, 64>(57, 31, width, 1000, 1, 0);
-    check_embedding<float, 32>(100, 5, width, 70000, 3, 1);
-    check_embedding<double, 32>(1, 1, width, 0, 2, 1);
+    check_embedding<float, 32>(33, 10, width, 0, 0);
+    check_embedding<double, 64>(57, 31, width, 1000, 0);
+    check_embedding<float, 32>(100, 5, width, 70000, 1);
+    check_embedding<double, 32>(1, 1, width, 0, 1);
   }
-  check_embedding<float, 256>(65, 300, 1040, 7, 2, 0);
+  check_embedding<float, 256>(65, 300, 1040, 7, 0);
 }
 TEST_CASE("embedding in bfloat16 and half: gradients are added in float, and where they are narrow rounded once") {
   for (std::size_t width : {1, 13, 24, 264}) {
-    check_embedding<__nv_bfloat16, 32>(100, 10, width, 0, 1, 0);
-    check_embedding<__nv_bfloat16, 32, __nv_bfloat16>(100, 10, width, 0, 1, 1);
-    check_embedding<__half, 64>(57, 5, width, 1000, 2, 1);
-    check_embedding<__half, 32, __half>(57, 5, width, 1000, 2, 0);
+    check_embedding<__nv_bfloat16, 32>(100, 10, width, 0, 0);
+    check_embedding<__nv_bfloat16, 32, __nv_bfloat16>(100, 10, width, 0, 1);
+    check_embedding<__half, 64>(57, 5, width, 1000, 1);
+    check_embedding<__half, 32, __half>(57, 5, width, 1000, 0);
   }
-  check_embedding<__nv_bfloat16, 32, __nv_bfloat16>(700, 3, 24, 0, 1, 0);
+  check_embedding<__nv_bfloat16, 32, __nv_bfloat16>(700, 3, 24, 0, 0);
 }
 TEST_CASE("known-faults BF-3: a token of 512 micro-batches with gradient 1 has 512, where gradients are in float") {
   auto const added_up = []<class Gradient>(Gradient) {
-    ordered_tokens const sorted({2}, 3, 0);
+    guarded<std::int32_t> const tokens(std::vector<std::int32_t>{2});
     guarded<__nv_bfloat16> const dy(std::vector<float>{1});
     guarded<Gradient> dtable = guarded<Gradient>::sum({0, 0, 0});
     for (int i = 0; i < 512; ++i)
-      launch<kernels::embedding_backward<__nv_bfloat16, Gradient, 32>>(
-          dim3(1), dim3(32), sorted.order.read(), sorted.begin.read(), sorted.id.read(), sorted.segments.read(),
-          dy.read(), 1, dtable.data());
+      launch<kernels::embedding_backward<__nv_bfloat16, Gradient, 32>>(dim3(1), dim3(32), tokens.read(), 1, dy.read(),
+                                                                       3, 1, 0LL, dtable.data());
     return dtable.values();
   };
   CHECK(added_up(float()) == std::vector<float>{0, 0, 512});
   CHECK(added_up(__nv_bfloat16()) == std::vector<float>{0, 0, 256});  // what the type is for
 }
-TEST_CASE("embedding: a part that holds none of the tokens has no segment") {
-  std::vector<std::int32_t> const tokens{1, 2, 3};
-  std::vector<int> order(3), begin(4), id(3), count(11);
-  CHECK(kernels::token_order(3, 10, tokens.data(), 4, order.data(), begin.data(), id.data(), count.data()) == 0);
-  CHECK(begin[0] == 0);
-  CHECK(kernels::token_order(0, 10, nullptr, 4, nullptr, begin.data(), nullptr, count.data()) == 0);
+TEST_CASE("embedding: an id that stands far apart, and one in every row, are found across pieces and warps") {
+  // More rows than a block looks at in one go, of either search.
+  std::size_t const rows = 1200, width = 3;
+  std::vector<std::int32_t> ids(rows, 1);
+  for (std::size_t const row : {0U, 31U, 32U, 600U, 1199U}) ids[row] = 0;
+  guarded<std::int32_t> const tokens(ids);
+  std::vector<float> const cotangent = values<float>(rows * width, 2);
+  guarded<float> const dy(cotangent);
+  std::vector<float> gradient = values<float>(2 * width, 3);
+  guarded<float> dtable = guarded<float>::sum(gradient);
+  host::detail::embedding_backward(rows, 2, width, ids.data(), cotangent.data(), 0, gradient.data());
+  launch<kernels::embedding_backward<float, float, 32>>(kernels::embedding_grid<float, 32>(rows, 3), dim3(32),
+                                                        tokens.read(), static_cast<int>(rows), dy.read(), 2, 3, 0LL,
+                                                        dtable.data());
+  CHECK(dtable.values() == gradient);
 }

@@ -108,7 +108,7 @@ void check_dropout(unsigned grid, std::size_t offset) {
         std::vector<wide<T>> expected(in.x.size());
         host::random::dropout(in.x.data(), with_base ? in.base.data() : nullptr, expected.data(), one.map, key, p);
         expected = rounded<T>(expected);
-        index_map const merged = host::detail::merged(one.map);
+        index_map const merged = heddle::merged(one.map);
         CHECK(same_bits(dropped<T, Threads>(in, with_base, into::other, one.map, p, grid, offset), expected));
         CHECK(same_bits(dropped<T, Threads>(in, with_base, into::other, merged, p, grid, offset), expected));
         CHECK(same_bits(dropped<T, Threads>(clean, with_base, into::x, merged, p, grid, offset), expected));

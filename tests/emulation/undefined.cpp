@@ -5,10 +5,11 @@
 
 #include <activation/activation.cuh>
 #include <cast/cast.cuh>
+#include <communication/copy_blocks.cuh>
+#include <communication/join_ranks.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <cstdint>
 #include <embedding/embedding.cuh>
-#include <embedding/token_order.cuh>
 #include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
@@ -118,14 +119,11 @@ void embedding_and_positions(std::size_t shift) {
   guarded<T> const table(values<T>(4 * width, 1), shift), dy(values<T>(n, 2), shift);
   guarded<T> y(n, shift);
   guarded<float> dtable(values<float>(4 * width, 3), shift);
-  guarded<int> order(rows), begin(rows + 1), id(rows), count(5), segments(1);
-  *segments.data() = kernels::token_order(static_cast<int>(rows), vocabulary, tokens.read(), 0, order.data(),
-                                          begin.data(), id.data(), count.data());
   launch<kernels::embedding_forward<T, threads>>(by_row, dim3(threads), tokens.read(), table.read(), vocabulary, width,
                                                  0LL, y.data());
-  launch<kernels::embedding_backward<T, float, threads>>(kernels::id_grid(static_cast<int>(rows), vocabulary, 2),
-                                                         dim3(threads), order.read(), begin.read(), id.read(),
-                                                         segments.read(), dy.read(), width, dtable.data());
+  launch<kernels::embedding_backward<T, float, threads>>(kernels::embedding_grid<T, threads>(rows, width),
+                                                         dim3(threads), tokens.read(), static_cast<int>(rows),
+                                                         dy.read(), vocabulary, width, 0LL, dtable.data());
   guarded<float> const cosine(values<float>(rows * 16, 4)), sine(values<float>(rows * 16, 5));
   guarded<T> const qkv(values<T>(rows * 2 * 3 * 32, 6), shift);
   guarded<T> turned(rows * 2 * 3 * 32, shift);
@@ -218,6 +216,25 @@ void optimizer(std::size_t shift) {
   looked_at(w, m, v, copy);
 }
 
+void communication(std::size_t shift) {
+  guarded<T> const a(values<T>(n, 1), shift), b(values<T>(n, 2), shift);
+  guarded<T> sum(n, shift), copy(n, shift);
+  kernels::rank_arrays<T const> from{};
+  kernels::rank_arrays<T> to{};
+  from.of[0] = a.read();
+  from.of[1] = b.read();
+  to.of[0] = sum.data();
+  dim3 const grid = kernels::pack_grid<T, threads>(static_cast<long long>(n), 4);
+  launch<kernels::join_ranks<T, float, comm::reduction::sum, threads>>(grid, dim3(threads), from, 2, to, 1,
+                                                                       static_cast<long long>(n));
+  kernels::block_copies list{};
+  list.from[0] = reinterpret_cast<unsigned char const*>(a.read());
+  list.to[0] = reinterpret_cast<unsigned char*>(copy.data());
+  list.bytes[0] = static_cast<long long>(n * sizeof(T));
+  launch<kernels::copy_blocks<threads>>(kernels::copy_grid<threads>(list.bytes[0], 1, 4), dim3(threads), list);
+  looked_at(sum, copy);
+}
+
 }  // namespace
 
 TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing that is undefined") {
@@ -228,6 +245,7 @@ TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing th
     embedding_and_positions(shift);
     attention(shift);
     redistributions(shift);
+    communication(shift);
     masks(shift);
     optimizer(shift);
   }

@@ -40,8 +40,10 @@ def main(source, consumer, compiler):
         call(["meson", "setup", here / "build", source, "-Ddevelopment=false", "--prefix", here / "first"], here, environment)
         call(["meson", "install", "-C", here / "build"], here, environment)
 
-        installed = {path.relative_to(here / "first" / "include").as_posix() for path in here.glob("first/include/**/*.hpp")}
+        installed = {path.relative_to(here / "first" / "include").as_posix()
+                     for path in here.glob("first/include/**/*") if path.is_file()}
         present = {path.relative_to(source / "include").as_posix() for path in source.glob("include/heddle/**/*.hpp")}
+        present |= {f"heddle/{path.relative_to(source).as_posix()}" for path in source.glob("kernels/**/*.cuh")}
         if installed != present or not present:
             sys.exit(f"headers installed and present differ: {sorted(installed ^ present)}")
 

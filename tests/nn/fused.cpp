@@ -28,12 +28,12 @@ std::string terms(P const*... p) {
 /// The host backend, which says what it is asked for; in brackets the terms of a sum.
 struct telling_backend : host_backend {
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B>
-  static void product(double const* a, double const* b, double* c) {
+  static void product(double const* a, double const* b, double* c, double* = nullptr) {
     calls += "product ";
     host_backend::product<M, N, K, A, B>(a, b, c);
   }
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B>
-  static void product_accumulate(double const* a, double const* b, double* c) {
+  static void product_accumulate(double const* a, double const* b, double* c, double* = nullptr) {
     calls += A ? "weight_gradient " : "product_accumulate ";
     host_backend::product_accumulate<M, N, K, A, B>(a, b, c);
   }
@@ -43,7 +43,7 @@ struct telling_backend : host_backend {
     host_backend::biased_sum<Rows, Width>(bias, y, in...);
   }
   template <std::size_t Rows, std::size_t Width>
-  static void bias_gradient(double const* dy, double* db) {
+  static void bias_gradient(double const* dy, double* db, double* = nullptr) {
     calls += "bias_gradient ";
     host_backend::bias_gradient<Rows, Width>(dy, db);
   }
@@ -79,7 +79,8 @@ struct telling_backend : host_backend {
   }
   template <std::size_t Rows, std::size_t Width>
   static void layer_norm_backward(double const* x, double const* gamma, double const* mean, double const* rstd,
-                                  double const* dy, double const* base, double* dx, double* dgamma, double* dbeta) {
+                                  double const* dy, double const* base, double* dx, double* dgamma, double* dbeta,
+                                  double* = nullptr) {
     calls += "norm_backward" + terms(base);
     host_backend::layer_norm_backward<Rows, Width>(x, gamma, mean, rstd, dy, base, dx, dgamma, dbeta);
   }

@@ -6,16 +6,20 @@
 #include <activation/activation.cuh>
 #include <attention/tuning.cuh>
 #include <cast/cast.cuh>
+#include <communication/copy_blocks.cuh>
+#include <communication/join_ranks.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <embedding/embedding.cuh>
-#include <embedding/token_order.cuh>
 #include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
+#include <pointwise/pointwise.cuh>
 #include <random/dropout.cuh>
+#include <random/fill.cuh>
 #include <redistribution/blocks.cuh>
 #include <redistribution/shares.cuh>
 #include <rotary/rotary.cuh>
+#include <rotary/table.cuh>
 #include <support/sum_parts.cuh>
 
 namespace heddle::kernels {
@@ -64,7 +68,8 @@ bool of_type() {
                   norm_backward<T, false, 256>, column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>,
                   cross_entropy_sum<T, 256>, cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>,
                   rotary<T, 64, 256>, rotary<T, 128, 256>, blocks_to_front<T, 256>, blocks_from_front<T, 256>,
-                  kernels::pack_shares<T, 256>) &&
+                  kernels::pack_shares<T, 256>, block_in_place<T, 256>, add<T, 256>, scale<T, 256>, fill<T, 256>,
+                  fill_real<T, 256>, fill_normal<T, 256>, fill_uniform<T, 256>, add_to_total<T, double, 1>) &&
          attention<T, 64>() && attention<T, 128>() && attention<T, 256>() && activations<T, gelu_tanh>() &&
          activations<T, gelu_erf>() && activations<T, silu>() && activations<T, relu>() && gates<T, gelu_tanh>() &&
          gates<T, gelu_erf>() && gates<T, silu>();
@@ -72,22 +77,35 @@ bool of_type() {
 /// What gradients are summed in.
 template <class Gradient>
 bool of_gradient() {
-  return compiled(add_parts<Gradient, 256>, sum_of_squares<Gradient, 256>, count_not_finite<Gradient, 256>);
+  return compiled(add_parts<Gradient, 256>, sum_of_squares<Gradient, 256>, sum_of_squares_of_array<Gradient, 256>,
+                  count_not_finite<Gradient, 256>);
 }
 template <class T, class Gradient>
 bool of_both() {
-  return compiled(embedding_backward<T, Gradient, 256>, adamw<T, Gradient, 256>,
+  return compiled(embedding_backward<T, Gradient, 256>, adamw<T, Gradient, 256>, adamw_of_tensor<T, Gradient, 256>,
                   kernels::unpack_shares<T, Gradient, false, 256>, kernels::unpack_shares<T, Gradient, true, 256>);
 }
 
+/// What ranks that share a device exchange.
+template <class T, class A>
+bool joins() {
+  return compiled(join_ranks<T, A, comm::reduction::sum, 256>, join_ranks<T, A, comm::reduction::max, 256>);
+}
+bool communication() {
+  return joins<float, float>() && joins<double, double>() && joins<__nv_bfloat16, float>() && joins<__half, float>() &&
+         joins<int, long long>() && compiled(copy_blocks<256>);
+}
+
 bool all() {
-  return of_type<float>() && of_type<double>() && of_type<__nv_bfloat16>() && of_type<__half>() &&
+  return communication() && of_type<float>() && of_type<double>() && of_type<__nv_bfloat16>() && of_type<__half>() &&
          of_gradient<float>() && of_gradient<double>() && of_gradient<__nv_bfloat16>() && of_gradient<__half>() &&
          of_both<float, float>() && of_both<double, double>() && of_both<__nv_bfloat16, float>() &&
          of_both<__nv_bfloat16, __nv_bfloat16>() && of_both<__half, float>() && of_both<__half, __half>() &&
          compiled(cross_entropy_loss<float, 256>, cross_entropy_loss<double, 256>, prepare_adamw<float, 256>,
                   prepare_adamw<double, 256>, sum_parts<double, double, 256>, sum_parts<double, float, 256>,
-                  sum_parts<long long, long long, 256>, cast<float, __nv_bfloat16, 256>, cast<float, __half, 256>,
+                  sum_parts<long long, long long, 256>, sum_up<double, double, true, 256>,
+                  sum_up<double, float, false, 256>, count_up<256>, rotary_table<float, 64, 256>,
+                  rotary_table<double, 64, 256>, cast<float, __nv_bfloat16, 256>, cast<float, __half, 256>,
                   cast<__nv_bfloat16, float, 256>, cast<__half, float, 256>);
 }
 

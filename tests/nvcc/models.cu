@@ -5,13 +5,14 @@
 #include <heddle/models/llama.hpp>
 #include <heddle/models/with_frozen.hpp>
 #include <heddle/plan/ledger.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 #include <heddle/train/run.hpp>
 #include <heddle/train/trainer.hpp>
 
 namespace hd = heddle;
 
 /// Sizes of scratch are all that constants ask a backend for.
-struct sizes_only {
+struct sizes_only : hd::no_scratch {
   template <std::size_t...>
   static constexpr std::size_t attention_scratch() {
     return 0;

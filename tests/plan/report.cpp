@@ -3,6 +3,7 @@
 
 #include <heddle/models/gpt2.hpp>
 #include <heddle/plan/report.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 #include <string>
 
 namespace report_test {
@@ -12,7 +13,7 @@ namespace hd = heddle;
 namespace {
 
 /// Nothing is computed here.
-struct no_backend {
+struct no_backend : hd::no_scratch {
   template <std::size_t...>
   static constexpr std::size_t attention_scratch() {
     return 0;

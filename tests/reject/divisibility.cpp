@@ -3,10 +3,11 @@
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 
 namespace hd = heddle;
 
-struct no_backend {};
+struct no_backend : hd::no_scratch {};
 constexpr hd::llama_config with_2_kv_heads{
     .vocabulary = 64, .context = 16, .layers = 4, .heads = 8, .kv_heads = 2, .width = 64, .mlp = 64};
 template <class Plan>

@@ -4,6 +4,7 @@
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
 #include <heddle/plan/legality.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 
 namespace hd = heddle;
 
@@ -33,7 +34,7 @@ struct by_vocabulary : hd::plan<tp_2, hd::rules<hd::shard<hd::vocab, hd::tp>>> {
 /// The second rule for `tp` finds nothing; the first one does.
 struct by_both : hd::plan<tp_2, hd::rules<hd::shard<hd::mlp, hd::tp>, hd::shard<hd::gate_up, hd::tp>>> {};
 
-struct no_backend {};
+struct no_backend : hd::no_scratch {};
 template <class Model, class Plan>
 using check = hd::legal<hd::resolved<Model, Plan, no_backend>>;
 

@@ -4,6 +4,7 @@
 #include <heddle/nn/frozen.hpp>
 #include <heddle/nn/rotary.hpp>
 #include <heddle/plan/parameters.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 
 using namespace heddle;
 
@@ -13,7 +14,7 @@ using vocab_dim = dim<vocab, 32>;
 using to_mlp = linear<embed_dim, mlp_dim>;
 using to_embed = linear<mlp_dim, embed_dim>;
 using block = residual<sequential<named<"up", to_mlp>, named<"down", to_embed>>>;
-struct no_backend {};
+struct no_backend : no_scratch {};
 struct tp_2 : plan<mesh<axis<tp, 2>>> {};
 struct pp_2 : plan<mesh<axis<pp, 2>>> {};
 

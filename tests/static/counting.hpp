@@ -4,13 +4,14 @@
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/llama.hpp>
 #include <heddle/plan/ledger.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 #include <string_view>
 
 // What the ledger says of a model without running it: nothing is allocated, whatever the size.
 namespace heddle::testing {
 
 /// A backend that only says how much scratch its kernels need.
-struct counting_backend {
+struct counting_backend : no_scratch {
   template <std::size_t...>
   static constexpr std::size_t attention_scratch() {
     return 0;

@@ -10,6 +10,7 @@
 #include <heddle/backend/host/random.hpp>
 #include <heddle/backend/host/rotary.hpp>
 #include <heddle/tensor/host_memory.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 
 namespace heddle {
 
@@ -24,7 +25,8 @@ struct host_backend : host::products,
                       host::optimizers,
                       host::attentions,
                       host::rotary_positions,
-                      host::random {
+                      host::random,
+                      no_scratch {
   using memory = host_memory;
 };
 

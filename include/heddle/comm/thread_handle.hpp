@@ -7,6 +7,10 @@
 
 #include <heddle/comm/detail/thread_watch.hpp>
 
+namespace heddle::comm::detail {
+class thread_rank;
+}  // namespace heddle::comm::detail
+
 namespace heddle::comm {
 
 /// An asynchronous operation of a `thread_communicator`.
@@ -58,7 +62,7 @@ class thread_handle {
   }
 
  private:
-  friend class thread_communicator;
+  friend class detail::thread_rank;
   thread_handle(std::shared_ptr<detail::thread_group> group, detail::async_record& record)
       : group_(std::move(group)), record_(&record) {}
 

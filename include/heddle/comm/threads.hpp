@@ -16,12 +16,15 @@ namespace heddle::comm {
 /// One run of thread ranks, from start to join. `run_threads` is how to use it.
 class thread_run {
  public:
-  thread_run(std::size_t ranks, thread_options options) {
-    if (ranks == 0) throw error("run_threads: ranks is 0; pass at least 1");
+  /// `call` is what the errors of its arguments name. With `movers` the ranks' data is moved by those.
+  thread_run(std::size_t ranks, thread_options options, char const* call = "run_threads",
+             std::shared_ptr<detail::data_movers> movers = nullptr) {
+    if (ranks == 0) throw error(std::string(call) + ": ranks is 0; pass at least 1");
     if (options.timeout.count() <= 0 || options.conflict_after.count() <= 0)
-      throw error("run_threads: timeout is " + std::to_string(options.timeout.count()) + " ms, conflict_after is " +
-                  std::to_string(options.conflict_after.count()) + " ms; both must be positive");
-    world_ = std::make_shared<detail::thread_world>(ranks, options);
+      throw error(std::string(call) + ": timeout is " + std::to_string(options.timeout.count()) +
+                  " ms, conflict_after is " + std::to_string(options.conflict_after.count()) +
+                  " ms; both must be positive");
+    world_ = std::make_shared<detail::thread_world>(ranks, options, std::move(movers));
     std::vector<std::size_t> all(ranks);
     for (std::size_t r = 0; r < ranks; ++r) all[r] = r;
     group_ = std::make_shared<detail::thread_group>(world_, "world", std::move(all));
@@ -30,6 +33,15 @@ class thread_run {
 
   template <class F>
   void operator()(F& function) {
+    run_ranks([this, &function](std::size_t rank) {
+      thread_communicator world(group_, rank);
+      function(world);
+    });
+  }
+
+  /// `function(rank)` on each rank's thread.
+  template <class F>
+  void run_ranks(F const& function) {
     std::size_t const ranks = group_->size();
     std::vector<std::thread> threads;
     threads.reserve(ranks);
@@ -50,14 +62,16 @@ class thread_run {
     }
   }
 
+  /// Of all ranks.
+  [[nodiscard]] std::shared_ptr<detail::thread_group> const& group() const { return group_; }
+
  private:
   template <class F>
-  void run_rank(std::size_t rank, F& function) {
+  void run_rank(std::size_t rank, F const& function) {
     detail::thread_engine& engine = *world_->engines[rank];
     engine.main_thread.store(std::this_thread::get_id(), std::memory_order_release);
     try {
-      thread_communicator world(group_, rank);
-      function(world);
+      function(rank);
       engine.stop();
       if (engine.abandoned()) world_->fail({detail::failure_kind::rank, rank, engine.abandoned_text(), nullptr});
       world_->finish(rank);

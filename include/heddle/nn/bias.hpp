@@ -26,6 +26,8 @@ struct added : primitive {
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t independent_rows = rows;
+    static constexpr std::size_t backward_scratch =
+        Place::trains ? Place::plan::backend::template bias_gradient_scratch<rows, width>() : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -44,7 +46,7 @@ struct added : primitive {
     }
     template <class Context>
     static void backward(Context&, [[maybe_unused]] frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
-      if constexpr (Place::trains) Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0]);
+      if constexpr (Place::trains) Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0], f.scratch);
       if (dx != dy) Context::backend::template copy<Place::input_size>(dy, dx);
     }
   };

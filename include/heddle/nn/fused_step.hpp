@@ -39,18 +39,17 @@ struct fused_step {
   static constexpr bool identity_cotangent = false;
   static constexpr bool adds_forward = true;
   static constexpr bool adds_backward = Sum::adds_backward;
-  static constexpr std::size_t independent_rows =
-      Constant::splits_into_rows && Constant::stays_local &&
-              Sum::independent_rows == Constant::kernel::independent_rows && Constant::unread_gradients == 0 &&
-              Constant::kernel::backward_scratch == 0  // where dx stands in scratch until it is complete
-          ? Sum::independent_rows
-          : 0;
+  static constexpr std::size_t independent_rows = Constant::splits_into_rows && Constant::stays_local &&
+                                                          Sum::independent_rows == Constant::kernel::independent_rows &&
+                                                          Constant::unread_gradients == 0
+                                                      ? Sum::independent_rows
+                                                      : 0;
   static constexpr bool rows_read_input = independent_rows != 0 && Sum::rows_read_input;
   static constexpr std::size_t sites = Sum::sites + Constant::sites;
   static constexpr std::size_t saved = Sum::saved;
   static constexpr std::size_t forward_scratch = Sum::forward_scratch;
   static constexpr std::size_t backward_scratch = detail::larger(Sum::backward_scratch, Constant::backward_scratch);
-  static constexpr std::size_t rows_scratch = detail::larger(Sum::rows_scratch, Constant::backward_scratch);
+  static constexpr std::size_t rows_scratch = Sum::rows_scratch + Constant::backward_scratch;
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> const& f, X const* x, element* y) {
@@ -91,7 +90,10 @@ struct fused_step {
     Sum::backward_rows(c, of_sum(f), x, dx, [&](auto get, auto put) {
       use(with_constant(c, f, get),
           [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first, element const* dy) {
-            Constant::template kernel_of_rows<Rows>::backward(c, of_constant(f), dy, dy, dy, const_cast<element*>(dy));
+            // Behind the product's scratch, where dx may stand until it is complete.
+            frame<element> own = of_constant(f);
+            own.scratch += Sum::rows_scratch;
+            Constant::template kernel_of_rows<Rows>::backward(c, own, dy, dy, dy, const_cast<element*>(dy));
             put(size, first, dy);
           });
     });

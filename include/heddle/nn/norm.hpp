@@ -43,6 +43,8 @@ struct layer_norm : primitive {
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t saved = 2 * rows;
+    static constexpr std::size_t backward_scratch =
+        Place::trains ? Place::plan::backend::template layer_norm_backward_scratch<rows, width>() : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -57,7 +59,7 @@ struct layer_norm : primitive {
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
       Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, base,
                                                                   dx, Place::trains ? f.gradient[0] : nullptr,
-                                                                  bias_gradient(f));
+                                                                  bias_gradient(f), f.scratch);
     }
 
    private:
@@ -84,6 +86,8 @@ struct rms_norm : primitive {
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t saved = rows;
+    static constexpr std::size_t backward_scratch =
+        Place::trains ? Place::plan::backend::template rms_norm_backward_scratch<rows, width>() : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -96,7 +100,7 @@ struct rms_norm : primitive {
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
       Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, base, dx,
-                                                                Place::trains ? f.gradient[0] : nullptr);
+                                                                Place::trains ? f.gradient[0] : nullptr, f.scratch);
     }
   };
 };

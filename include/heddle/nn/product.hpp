@@ -31,29 +31,33 @@ struct product : primitive {
     static constexpr std::size_t m = Place::input_size / k;
 
     static constexpr std::size_t independent_rows = m;
+    static constexpr std::size_t forward_scratch = Place::plan::backend::template product_scratch<m, n, k>();
+    static constexpr std::size_t backward_scratch =
+        detail::larger(Place::trains ? Place::plan::backend::template product_scratch<n, k, m>() : 0,
+                       Place::plan::backend::template product_scratch<m, k, n>());
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template product<m, n, k, false, true>(x, f.parameter[0], y);
+      Context::backend::template product<m, n, k, false, true>(x, f.parameter[0], y, f.scratch);
     }
     template <class Context>
     static void forward_onto(Context&, frame<T> const& f, T const* base, T const* x, T* y) {
       Context::backend::template copy<m * n>(base, y);
-      Context::backend::template product_accumulate<m, n, k, false, true>(x, f.parameter[0], y);
+      Context::backend::template product_accumulate<m, n, k, false, true>(x, f.parameter[0], y, f.scratch);
     }
     template <class Context>
     static void backward(Context&, frame<T> const& f, [[maybe_unused]] T const* x, T const*, T const* dy, T* dx) {
       if constexpr (Place::trains)
-        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
-      Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx);
+        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0], f.scratch);
+      Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
     }
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, [[maybe_unused]] T const* x, T const*, T const* dy,
                               T const* base, T* dx) {
       if constexpr (Place::trains)
-        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0]);
+        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0], f.scratch);
       Context::backend::template copy<m * k>(base, dx);
-      Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx);
+      Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
     }
   };
 };

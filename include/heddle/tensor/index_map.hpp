@@ -27,6 +27,25 @@ struct index_map {
   }
 };
 
+/// The same elements with as few dimensions as say so: what stands side by side here and in the global tensor is one
+/// run.
+constexpr index_map merged(index_map const& map) {
+  index_map out = map;
+  out.rank = 0;
+  for (std::size_t k = 0; k < map.rank; ++k) {
+    if (out.rank > 0 && map.valid[k] == map.extent[k] && out.stride[out.rank - 1] == map.extent[k] * map.stride[k]) {
+      out.extent[out.rank - 1] *= map.extent[k];
+      out.valid[out.rank - 1] *= map.extent[k];
+      out.stride[out.rank - 1] = map.stride[k];
+      continue;
+    }
+    out.extent[out.rank] = map.extent[k];
+    out.valid[out.rank] = map.valid[k];
+    out.stride[out.rank++] = map.stride[k];
+  }
+  return out;
+}
+
 /// Calls `run(local_begin, count, global_begin)` for each innermost row of real elements, in local order: `count`
 /// elements that stand side by side here and, where the innermost global stride is 1 (always, for row-major tensors),
 /// there too. Padding is not visited.

@@ -12,6 +12,7 @@
 #include <heddle/pipeline/schedule_table.hpp>
 #include <heddle/plan/ledger.hpp>
 #include <heddle/tensor/local_index_map.hpp>
+#include <heddle/tensor/no_scratch.hpp>
 #include <heddle/tensor/random_key.hpp>
 
 /// What host and CUDA files of one program use alike: each file compiles all of it, and they must share it.
@@ -19,7 +20,7 @@ namespace uses {
 
 namespace hd = heddle;
 
-struct sizes_only {
+struct sizes_only : hd::no_scratch {
   template <std::size_t...>
   static constexpr std::size_t attention_scratch() {
     return 8;

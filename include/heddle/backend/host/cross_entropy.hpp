@@ -2,13 +2,12 @@
 #pragma once
 #include <heddle/backend/host/elementary.hpp>
 #include <heddle/backend/host/embedding.hpp>
-#include <heddle/error.hpp>
+#include <heddle/tensor/argument_checks.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 
 namespace heddle::host {
 
@@ -132,15 +131,10 @@ struct cross_entropy {
                                    dlogits);
   }
 
-  /// Throws heddle::error unless each of the n targets is in 0..vocabulary-1 (the whole, unpadded vocabulary) or
-  /// `ignore_index`: to be asked once per batch, since a target that no rank holds would silently count as logit 0.
+  /// `heddle::check_targets`
   static void check_targets(std::int32_t const* targets, std::size_t n, std::size_t vocabulary,
                             std::int32_t ignore_index) {
-    for (std::size_t i = 0; i < n; ++i)
-      if (targets[i] != ignore_index && detail::table_row(targets[i], 0, vocabulary) == vocabulary)
-        throw error("cross_entropy: target " + std::to_string(targets[i]) + " at position " + std::to_string(i) +
-                    " must be an id in 0.." + std::to_string(vocabulary - 1) + " or the ignore index " +
-                    std::to_string(ignore_index) + "; tokenize with the model's vocabulary, or enlarge the model's");
+    heddle::check_targets(targets, n, vocabulary, ignore_index);
   }
 };
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <heddle/backend/host/pointwise.hpp>
-#include <heddle/error.hpp>
+#include <heddle/tensor/argument_checks.hpp>
 #include <heddle/tensor/table_row.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 namespace heddle::host {
 
@@ -64,14 +63,9 @@ struct embeddings {
     detail::embedding_backward(Rows, Vocab, Width, tokens, dy, first, dtable);
   }
 
-  /// Throws heddle::error unless each of the n ids is in 0..vocabulary-1, where `vocabulary` is the whole, unpadded
-  /// one: to be asked once per batch, since `embedding` takes an id that nobody holds for one that another rank holds.
+  /// `heddle::check_tokens`
   static void check_tokens(std::int32_t const* tokens, std::size_t n, std::size_t vocabulary) {
-    for (std::size_t i = 0; i < n; ++i)
-      if (detail::table_row(tokens[i], 0, vocabulary) == vocabulary)
-        throw error("embedding: token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
-                    " must be an id in 0.." + std::to_string(vocabulary - 1) +
-                    "; tokenize with the model's vocabulary, or enlarge the model's");
+    heddle::check_tokens(tokens, n, vocabulary);
   }
 };
 

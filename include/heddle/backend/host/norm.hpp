@@ -162,7 +162,7 @@ template <class T>
 
 /// Normalisation of each row. Row sums have one order; gradients of the parameters are summed in blocks of rows, and
 /// over the blocks in order. Blocks are dealt to the threads of the rank. `y` may be `x`, and `dx` may be `dy`, `x` or
-/// `base`.
+/// `base`. The last argument of backward, a device's, is not used.
 struct norms {
   /// y[Rows,Width] = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon) with the biased variance; also
   /// mean[Rows] and rstd[Rows] for the backward pass. `beta` may be null. Ba et al., arXiv 1607.06450 §3.
@@ -177,7 +177,7 @@ struct norms {
   /// unless it is null; without dgamma there is no dbeta
   template <std::size_t Rows, std::size_t Width, class T>
   static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy,
-                                  std::type_identity_t<T> const* base, T* dx, T* dgamma, T* dbeta) {
+                                  std::type_identity_t<T> const* base, T* dx, T* dgamma, T* dbeta, T* = nullptr) {
     detail::sum_over_row_blocks(
         Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, T* gamma_sums, T* beta_sums) {
           detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, base, dx, gamma_sums, beta_sums);
@@ -196,7 +196,7 @@ struct norms {
   /// null
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy,
-                                std::type_identity_t<T> const* base, T* dx, T* dgamma) {
+                                std::type_identity_t<T> const* base, T* dx, T* dgamma, T* = nullptr) {
     detail::sum_over_row_blocks(Rows, Width, dgamma, static_cast<T*>(nullptr),
                                 [=](std::size_t first, std::size_t last, T* sums, T*) {
                                   detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, base, dx, sums);

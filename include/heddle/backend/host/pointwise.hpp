@@ -231,9 +231,9 @@ struct pointwise {
     detail::biased_sum(Rows, Width, bias, y, in...);
   }
 
-  /// db[Width] += Σ over the rows of dy[Rows,Width], in the order of the rows
+  /// db[Width] += Σ over the rows of dy[Rows,Width], in the order of the rows. (The last argument is a device's.)
   template <std::size_t Rows, std::size_t Width, class T>
-  static void bias_gradient(T const* dy, T* db) {
+  static void bias_gradient(T const* dy, T* db, T* = nullptr) {
     detail::bias_gradient(Rows, Width, dy, db);
   }
 

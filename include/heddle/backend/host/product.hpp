@@ -108,19 +108,19 @@ template <class T, bool TransposeA, bool TransposeB>
 
 /// Matrix products, row-major and contiguous. `TransposeA`: `a` is stored [K,M]; `TransposeB`: `b` is stored [N,K].
 /// Dealt in parts to the threads of the rank (`thread_team`), each part sequential. The order of the sums is fixed by
-/// the shapes and the machine's caches. `c` must not overlap the operands. Scratch memory is kept per thread; a second
-/// call of the same shape allocates nothing. The blocking is Goto and van de Geijn's, "Anatomy of high-performance
-/// matrix multiplication" (2008), from Eigen.
+/// the shapes and the machine's caches. `c` must not overlap the operands. Scratch memory is kept per thread, and the
+/// last argument, a device's, is not used; a second call of the same shape allocates nothing. The blocking is Goto and
+/// van de Geijn's, "Anatomy of high-performance matrix multiplication" (2008), from Eigen.
 struct products {
   /// c[M,N] = op(a)[M,K]·op(b)[K,N]
   template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB, class T>
-  static void product(T const* a, T const* b, T* c) {
+  static void product(T const* a, T const* b, T* c, T* = nullptr) {
     detail::product_in_parts<T, TransposeA, TransposeB>(M, N, K, a, b, c, false);
   }
 
   /// c[M,N] += op(a)[M,K]·op(b)[K,N]
   template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB, class T>
-  static void product_accumulate(T const* a, T const* b, T* c) {
+  static void product_accumulate(T const* a, T const* b, T* c, T* = nullptr) {
     detail::product_in_parts<T, TransposeA, TransposeB>(M, N, K, a, b, c, true);
   }
 };

@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <type_traits>
 
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/random_words.hpp>
-#include <heddle/error.hpp>
+#include <heddle/tensor/argument_checks.hpp>
 #include <heddle/tensor/index_map.hpp>
 #include <heddle/tensor/random_key.hpp>
 
@@ -61,25 +60,6 @@ void for_each_drawn_of(std::size_t begin, std::size_t end, index_map const& map,
   });
 }
 
-/// The same elements with as few dimensions as say so: what stands side by side here and in the global tensor is one
-/// run.
-inline index_map merged(index_map const& map) {
-  index_map out = map;
-  out.rank = 0;
-  for (std::size_t k = 0; k < map.rank; ++k) {
-    if (out.rank > 0 && map.valid[k] == map.extent[k] && out.stride[out.rank - 1] == map.extent[k] * map.stride[k]) {
-      out.extent[out.rank - 1] *= map.extent[k];
-      out.valid[out.rank - 1] *= map.extent[k];
-      out.stride[out.rank - 1] = map.stride[k];
-      continue;
-    }
-    out.extent[out.rank] = map.extent[k];
-    out.valid[out.rank] = map.valid[k];
-    out.stride[out.rank++] = map.stride[k];
-  }
-  return out;
-}
-
 /// The same for all of them, dealt to the threads of the rank.
 template <std::size_t Draws, class Use>
 void for_each_drawn(index_map const& map, random_stream const& stream, Use const& use) {
@@ -98,12 +78,6 @@ inline bool has_padding(index_map const& map) {
 template <class T>
 void clear_padding(T* x, index_map const& map) {
   if (has_padding(map)) std::memset(x, 0, map.size() * sizeof(T));
-}
-
-inline void check_dropout_probability(double p) {
-  if (!(p >= 0.0 && p < 1.0))
-    throw error("dropout: the probability must be in [0, 1), and is " + std::to_string(p) +
-                "; give the share of elements to drop, 0 for none");
 }
 
 /// out = mask·in / (1 - p), with the mask of the key; plus `base` where `Onto`.
@@ -174,7 +148,7 @@ struct random {
   template <class T>
   static void dropout(T const* x, std::type_identity_t<T> const* base, T* y, index_map const& map,
                       random_key const& key, double p) {
-    detail::check_dropout_probability(p);
+    check_dropout_probability(p);
     if (p == 0.0) {
       for (std::size_t i = 0; i < map.size(); ++i) y[i] = base != nullptr ? base[i] + x[i] : x[i];
       return;

@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
-#include <type_traits>
 
+#include <heddle/comm/detail/joined.hpp>
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/reduction.hpp>
 
 namespace heddle::comm::detail {
-
-template <reduction How, class A>
-constexpr A joined(A a, A b) {
-  if constexpr (How == reduction::sum && std::is_integral_v<A>) {
-    using wrapping = std::make_unsigned_t<A>;  // where a sum with a sign would be undefined
-    return static_cast<A>(static_cast<wrapping>(a) + static_cast<wrapping>(b));
-  } else if constexpr (How == reduction::sum) {
-    return static_cast<A>(a + b);
-  } else if constexpr (How == reduction::max) {
-    return (a < b || b != b) ? b : a;  // b != b: a NaN wins
-  } else {
-    return (b < a || b != b) ? b : a;
-  }
-}
 
 /// out[i] = the join of sources[0][offset + i], sources[1][offset + i], …, always in that order. `out` may be the same
 /// memory as one of the sources at `offset`: every block is read from all sources before it is written.

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <heddle/comm/detail/data_mover.hpp>
 #include <heddle/comm/detail/reduce_block.hpp>
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/operation.hpp>
@@ -36,7 +37,9 @@ struct collective_call {
   void const* list = nullptr;  // of all-gathers that are made together, which part_of reads
   std::size_t list_size = 0;
   call_part (*part_of)(void const* list, std::size_t i) = nullptr;
-  reduce_function reduce = nullptr;
+  reduce_function reduce = nullptr;  // of a reduction by the members' threads
+  mover_join join = nullptr;         // of one by the group's mover
+  mover_call* on_mover = nullptr;
   std::size_t color = 0;  // of a split
   std::size_t key = 0;
   std::string_view label;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <heddle/comm/counters.hpp>
+#include <heddle/comm/detail/data_mover.hpp>
 #include <heddle/comm/detail/thread_call.hpp>
 #include <heddle/comm/detail/thread_transfer.hpp>
 #include <heddle/comm/detail/thread_world.hpp>
@@ -125,10 +126,12 @@ class thread_group {
   [[nodiscard]] std::string waits_for_left_text(transfer const& one) const;
   // thread_group_data.hpp
   void run_whole();
+  void run_on_mover();
   void run_first(std::size_t m, std::uint64_t* tally);
   void run_second(std::size_t m, std::uint64_t* tally);
   void copy_block(std::size_t m, std::size_t source, std::size_t from, std::size_t to, std::size_t count,
                   std::uint64_t* tally, std::size_t part = 0);
+  void join_block(collective_call const& call, std::size_t begin, std::size_t count, void* out);
   void count_sent(std::size_t m, operation op, std::size_t elements, std::size_t element_size);
   void make_split();
 
@@ -148,7 +151,10 @@ class thread_group {
   std::vector<transfer_queue> queues_;
   std::vector<pending_subset> subsets_;
 
-  std::vector<void const*> sources_;  // of a committed reduction
+  std::unique_ptr<data_mover> mover_;     // null where the members' threads move the data
+  std::vector<mover_call*> mover_calls_;  // of a committed call
+  std::vector<void*> results_;            // of a committed all-reduce
+  std::vector<void const*> sources_;      // of a committed reduction
   std::vector<std::uint64_t> tally_;
   alignas(64) std::atomic<std::uint32_t> epoch_{0};  // changes when the state of a waiting call changes
   alignas(64) std::atomic<std::uint32_t> phase_{0};

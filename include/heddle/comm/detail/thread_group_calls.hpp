@@ -27,6 +27,9 @@ inline thread_group::thread_group(std::shared_ptr<thread_world> world, std::stri
       name_(std::move(name)),
       members_(ranks.size()),
       queues_(ranks.size() * ranks.size()),
+      mover_(world_->movers == nullptr ? nullptr : world_->movers->of(ranks)),
+      mover_calls_(ranks.size()),
+      results_(ranks.size()),
       sources_(ranks.size()),
       tally_(ranks.size()) {
   for (std::size_t m = 0; m < ranks.size(); ++m) members_[m].rank = ranks[m];
@@ -135,10 +138,10 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
     }
     if (call.reduces())
       for (std::size_t q = 0; q < size(); ++q) sources_[q] = members_[q].call.in;
-    if (bytes <= whole_call_bytes || size() == 1) {
+    if (bytes <= whole_call_bytes || size() == 1 || mover_ != nullptr) {
       try {
         run_whole();
-      } catch (std::exception const& e) {  // a split that found no memory
+      } catch (std::exception const& e) {  // a split that found no memory, or a device that refused
         world_->fail({failure_kind::rank, me.rank, who(m) + " failed: " + e.what(), nullptr});
         release(call_state::broken);
         world_->throw_failure();
@@ -224,7 +227,20 @@ inline void thread_group::post(transfer& one) {
   // Whoever comes second copies.
   transfer const& from = one.sends() ? one : other;
   transfer const& to = one.sends() ? other : one;
-  if (one.count != 0) std::memcpy(to.to, from.from, one.count * one.element_size);
+  if (mover_ != nullptr) {
+    try {
+      mover_->move(from, to);
+    } catch (std::exception const& e) {
+      std::size_t const broken = other.self;
+      world_->fail({failure_kind::rank, members_[one.self].rank, who(one.self) + " failed: " + e.what(), nullptr});
+      other.state.store(transfer_state::broken, std::memory_order_release);
+      members_[broken].signal.fetch_add(1, std::memory_order_seq_cst);
+      members_[broken].signal.notify_all();
+      world_->throw_failure();
+    }
+  } else if (one.count != 0) {
+    std::memcpy(to.to, from.from, one.count * one.element_size);
+  }
   count_sent(from.self, operation::send, one.count, one.element_size);
   one.state.store(transfer_state::done, std::memory_order_relaxed);
   std::size_t const owner = other.self;

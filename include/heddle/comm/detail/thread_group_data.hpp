@@ -29,12 +29,27 @@ inline void thread_group::copy_block(std::size_t m, std::size_t source, std::siz
   void const* const given = other.op == operation::all_reduce ? other.out : other.part(part).in;
   char const* const begin = static_cast<char const*>(given) + from * mine.element_size;
   char* const end = static_cast<char*>(mine.part(part).out) + to * mine.element_size;
-  if (begin != end) std::memcpy(end, begin, count * mine.element_size);
+  if (begin != end) {
+    if (mover_ != nullptr) {
+      mover_->copy(begin, end, count * mine.element_size);
+    } else {
+      std::memcpy(end, begin, count * mine.element_size);
+    }
+  }
   if (source == m) return;
   if (tally != nullptr) {
     tally[source] += count;
   } else {
     count_sent(source, mine.op, count, mine.element_size);
+  }
+}
+
+/// Elements [begin, begin + count) of all members' buffers, joined.
+inline void thread_group::join_block(collective_call const& call, std::size_t begin, std::size_t count, void* out) {
+  if (mover_ != nullptr) {
+    mover_->join(call.join, sources_.data(), size(), begin, count, &out, 1);
+  } else {
+    call.reduce(sources_.data(), size(), begin, count, out);
   }
 }
 
@@ -49,7 +64,7 @@ inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
       std::size_t const count = chunk_count(mine.count, n, m);
       if (count == 0) return;
       std::size_t const to = mine.op == operation::all_reduce ? begin : 0;
-      mine.reduce(sources_.data(), n, begin, count, static_cast<char*>(mine.out) + to * mine.element_size);
+      join_block(mine, begin, count, static_cast<char*>(mine.out) + to * mine.element_size);
       for (std::size_t q = 0; q < n; ++q) {
         if (q == m) continue;
         if (tally != nullptr) {
@@ -114,13 +129,33 @@ inline void thread_group::run_second(std::size_t m, std::uint64_t* tally) {
 /// waking the members for their parts.
 inline void thread_group::run_whole() {
   collective_call const& any = members_[0].call;
-  if (any.op == operation::barrier) return;
   if (any.op == operation::split) return make_split();
+  if (mover_ != nullptr) return run_on_mover();
+  if (any.op == operation::barrier) return;
   std::fill(tally_.begin(), tally_.end(), 0);
   for (std::size_t m = 0; m < size(); ++m) run_first(m, tally_.data());
   if (any.op == operation::all_reduce)
     for (std::size_t m = 0; m < size(); ++m) run_second(m, tally_.data());
   for (std::size_t m = 0; m < size(); ++m) count_sent(m, any.op, tally_[m], any.element_size);
+}
+
+/// The same where a mover does the work: an all-reduce reads each element once and writes it once, whatever the host's
+/// threads would do, and counts as theirs.
+inline void thread_group::run_on_mover() {
+  collective_call const& any = members_[0].call;
+  std::size_t const n = size();
+  for (std::size_t m = 0; m < n; ++m) mover_calls_[m] = members_[m].call.on_mover;
+  std::fill(tally_.begin(), tally_.end(), 0);
+  mover_->begin(mover_calls_.data(), n);
+  if (any.op == operation::all_reduce) {
+    for (std::size_t m = 0; m < n; ++m) results_[m] = members_[m].call.out;
+    if (any.count != 0 && n > 1) mover_->join(any.join, sources_.data(), n, 0, any.count, results_.data(), n);
+    for (std::size_t m = 0; m < n; ++m) tally_[m] += all_reduce_sent(any.count, n, m);
+  } else {
+    for (std::size_t m = 0; m < n; ++m) run_first(m, tally_.data());
+  }
+  mover_->end();
+  for (std::size_t m = 0; m < n; ++m) count_sent(m, any.op, tally_[m], any.element_size);
 }
 
 /// One group per color, its members in the order of their keys, then of their ranks here.

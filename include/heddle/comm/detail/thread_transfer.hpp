@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include <heddle/comm/detail/data_mover.hpp>
 #include <heddle/comm/detail/thread_call.hpp>
 
 namespace heddle::comm::detail {
@@ -26,6 +27,7 @@ struct transfer {
   std::size_t peer = 0;
   std::atomic<transfer_state> state{transfer_state::posted};
   transfer* next = nullptr;
+  mover_call* on_mover = nullptr;
   // the rest is for who watches over stalls, under the group's mutex
   bool waited = false;
   std::thread::id waiter{};

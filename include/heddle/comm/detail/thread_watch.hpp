@@ -18,7 +18,8 @@
 
 namespace heddle::comm::detail {
 
-inline thread_world::thread_world(std::size_t ranks, thread_options how) : options(how), present_(ranks) {
+inline thread_world::thread_world(std::size_t ranks, thread_options how, std::shared_ptr<data_movers> with)
+    : options(how), movers(std::move(with)), present_(ranks) {
   for (std::size_t r = 0; r < ranks; ++r) engines.push_back(std::make_unique<thread_engine>(*this, r));
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <heddle/comm/detail/data_mover.hpp>
 #include <heddle/comm/errors.hpp>
 
 namespace heddle::comm {
@@ -47,9 +48,10 @@ struct run_failure {
 /// Lock order: the world's mutex, then one group's, then one engine's. `fail` and `finish` take them all in turn.
 class thread_world {
  public:
-  thread_world(std::size_t ranks, thread_options options);
+  thread_world(std::size_t ranks, thread_options options, std::shared_ptr<data_movers> with = nullptr);
 
   thread_options const options;
+  std::shared_ptr<data_movers> const movers;            // null where threads move the data themselves
   std::vector<std::unique_ptr<thread_engine>> engines;  // one per rank
 
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }

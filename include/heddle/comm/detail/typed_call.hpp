@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 
-#include <heddle/comm/detail/reduce_block.hpp>
 #include <heddle/comm/detail/thread_call.hpp>
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/gather_part.hpp>
@@ -43,6 +42,7 @@ collective_call plain_call(operation op, std::size_t count, void const* in, void
   return call;
 }
 
+/// What joins the elements is the communicator's to add.
 template <class T>
 collective_call reduce_call(operation op, std::size_t count, reduction how, void const* in, void* out) {
   static_assert(ReducibleElement<T>,
@@ -50,7 +50,6 @@ collective_call reduce_call(operation op, std::size_t count, reduction how, void
                 "accumulator; specialise heddle::comm::element_traits for it");
   collective_call call = plain_call<T>(op, count, in, out);
   call.how = how;
-  call.reduce = reduce_function_for<T>(how);
   return call;
 }
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <heddle/backend/cuda/grid.hpp>
+#include <heddle/backend/cuda/memory.hpp>
+#include <heddle/tensor/block_view.hpp>
+#include <heddle/tensor/scattering.hpp>
+#include <pointwise/pointwise.cuh>
+#include <redistribution/blocks.cuh>
+#include <redistribution/shares.cuh>
+#include <span>
+
+namespace heddle::cuda {
+
+/// `host_memory`'s twin: where the numbers of a rank lie that computes on a device. The members are the same, and each
+/// does what it says as the next work of the calling thread's compute stream; `from_host` and `to_host` alone wait for
+/// it. Pointers are to device memory, but for the host's side of those two.
+struct device_memory {
+  template <class T>
+  using arena = device_arena<T>;
+
+  template <class T>
+  static void copy(T const* from, T* to, std::size_t n) {
+    if (from != to) copy_on_device<T>(compute(), {to, n}, {from, n});
+  }
+  template <class T>
+  static void clear(T* to, std::size_t n) {
+    fill_zero<T>(compute(), {to, n});
+  }
+  template <class T>
+  static void add(T const* from, T* to, std::size_t n) {
+    detail::run_packs<kernels::add<T, detail::threads>, T>(n, reads(to, n), reads(from, n), n, writes(to, n));
+  }
+
+  template <class T>
+  static void from_host(T const* from, T* to, std::size_t n) {
+    copy_to_device<T>(compute(), {to, n}, {from, n});
+    compute().synchronize();  // of pinned memory the copy may still be under way
+  }
+  template <class T>
+  static void to_host(T const* from, T* to, std::size_t n) {
+    copy_to_host<T>(compute(), {to, n}, {from, n});
+    compute().synchronize();
+  }
+
+  template <class T>
+  static void blocks_to_front(block_view const& v, T const* in, T* out) {
+    std::size_t const n = v.ways * v.outer * v.width();
+    detail::run_packs<kernels::blocks_to_front<T, detail::threads>, T>(n, reads(in, tensor_of(v)), writes(out, n),
+                                                                       shape_of(v, 0), n);
+  }
+  template <class T>
+  static void blocks_from_front(block_view const& v, T const* in, T* out) {
+    std::size_t const n = v.ways * v.outer * v.width();
+    detail::run_packs<kernels::blocks_from_front<T, detail::threads>, T>(n, reads(in, n), writes(out, tensor_of(v)),
+                                                                         shape_of(v, 0), n);
+  }
+  template <class T>
+  static void block_of(block_view const& v, std::size_t w, T const* in, T* out) {
+    std::size_t const n = v.outer * v.width();
+    if (n == 0) return;
+    if (in == out)
+      detail::run<kernels::block_in_place<T, detail::threads>>(1, writes(out, tensor_of(v) > n ? tensor_of(v) : n),
+                                                               shape_of(v, w), n);
+    else
+      detail::run_packs<kernels::blocks_to_front<T, detail::threads>, T>(n, reads(in, tensor_of(v)), writes(out, n),
+                                                                         shape_of(v, w), n);
+  }
+
+  template <class T>
+  static void pack_shares(scattering const& s, T const* tensor, std::size_t begin, std::size_t count, T* to,
+                          std::size_t stride) {
+    if (count == 0) return;
+    detail::run<kernels::pack_shares<T, detail::threads>>(
+        kernels::share_grid<T, detail::threads>(detail::signed_of(count), detail::int_of(s.all_ways),
+                                                detail::most_blocks),
+        reads(tensor, tensor_of(s)), kernels::share_map::of(s), begin, count,
+        writes(to, (s.all_ways - 1) * stride + count), stride);
+  }
+  template <class T>
+  static void unpack_shares(scattering const& s, T const* from, std::size_t stride, std::size_t begin,
+                            std::size_t count, T* tensor, bool adds) {
+    if (count == 0) return;
+    adds ? unpack<true>(s, from, stride, begin, count, tensor) : unpack<false>(s, from, stride, begin, count, tensor);
+  }
+
+ private:
+  static stream const& compute() { return execution::current().compute(); }
+
+  static std::size_t tensor_of(block_view const& v) { return v.outer * v.extent * v.inner; }
+  static std::size_t tensor_of(scattering const& s) {
+    std::size_t size = 1;
+    for (std::size_t k = 0; k < s.rank; ++k) size *= s.whole[k];
+    return size;
+  }
+  static kernels::blocks_shape shape_of(block_view const& v, std::size_t first) {
+    using detail::signed_of;
+    return kernels::blocks_of(signed_of(v.outer), signed_of(v.extent), signed_of(v.inner), signed_of(v.ways),
+                              signed_of(first));
+  }
+  template <bool Adds, class T>
+  static void unpack(scattering const& s, T const* from, std::size_t stride, std::size_t begin, std::size_t count,
+                     T* tensor) {
+    detail::run<kernels::unpack_shares<T, T, Adds, detail::threads>>(
+        kernels::share_grid<T, detail::threads>(detail::signed_of(count), detail::int_of(s.all_ways),
+                                                detail::most_blocks),
+        reads(from, (s.all_ways - 1) * stride + count), kernels::share_map::of(s), begin, count,
+        writes(tensor, tensor_of(s)), stride);
+  }
+};
+
+}  // namespace heddle::cuda
