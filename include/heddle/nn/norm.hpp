@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <heddle/tensor/accumulation.hpp>
 
 namespace heddle {
 
@@ -42,12 +43,13 @@ struct layer_norm : primitive {
     static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
-    static constexpr std::size_t saved = 2 * rows;
+    using A = accumulation_t<T>;
+    static constexpr std::size_t saved = room_for<T, A>(2 * rows);
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], bias_of(f), T(Epsilon.value), y, f.saved,
-                                                         f.saved + rows);
+      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], bias_of(f), A(Epsilon.value), y, mean_of(f),
+                                                         mean_of(f) + rows);
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
@@ -55,12 +57,13 @@ struct layer_norm : primitive {
     }
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
-      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, base,
-                                                                  dx, Place::trains ? f.gradient[0] : nullptr,
+      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], mean_of(f), mean_of(f) + rows, dy,
+                                                                  base, dx, Place::trains ? f.gradient[0] : nullptr,
                                                                   bias_gradient(f));
     }
 
    private:
+    static A* mean_of(frame<T> const& f) { return reinterpret_cast<A*>(f.saved); }
     static T const* bias_of(frame<T> const& f) { return Biased ? f.parameter[1] : nullptr; }
     static T* bias_gradient(frame<T> const& f) { return Biased && Place::trains ? f.gradient[1] : nullptr; }
   };
@@ -83,11 +86,12 @@ struct rms_norm : primitive {
     static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
-    static constexpr std::size_t saved = rows;
+    using A = accumulation_t<T>;
+    static constexpr std::size_t saved = room_for<T, A>(rows);
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template rms_norm<rows, width>(x, f.parameter[0], T(Epsilon.value), y, f.saved);
+      Context::backend::template rms_norm<rows, width>(x, f.parameter[0], A(Epsilon.value), y, inverse_of(f));
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
@@ -95,9 +99,12 @@ struct rms_norm : primitive {
     }
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
-      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, base, dx,
+      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], inverse_of(f), dy, base, dx,
                                                                 Place::trains ? f.gradient[0] : nullptr);
     }
+
+   private:
+    static A* inverse_of(frame<T> const& f) { return reinterpret_cast<A*>(f.saved); }
   };
 };
 
