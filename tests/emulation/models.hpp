@@ -46,7 +46,7 @@ void train(Rank& rank, trained& out, std::mutex& mutex) {
   };
   auto const look = [&](char const* when) {
     for (std::size_t n = 0; n < run.parameter_count(); ++n) {
-      parameter_view<T> const view = run.parameter(n);
+      auto const view = run.parameter(n);
       std::vector<T> value(view.entry->size), gradient(view.gradient == nullptr ? 0 : view.entry->reduced_size);
       Backend::memory::to_host(static_cast<T const*>(view.value), value.data(), value.size());
       Backend::memory::to_host(static_cast<T const*>(view.gradient), gradient.data(), gradient.size());

@@ -60,7 +60,8 @@ template <std::size_t Stage>
 using stage_table = table<on<model, split_state<Stage>>>;
 template <std::size_t Stage>
 constexpr bool keeps_gradients(std::size_t unreduced, std::size_t reduced) {
-  return stage_table<Stage>::gradient_elements == unreduced && stage_table<Stage>::reduced_elements == reduced &&
+  return stage_table<Stage>::window_elements + stage_table<Stage>::gradient_elements == unreduced &&
+         stage_table<Stage>::reduced_elements == reduced &&
          bytes<Stage>(memory_category::gradients) == 4 * (unreduced + reduced);
 }
 constexpr std::size_t largest_unit = 12 * 64 * 64 + 13 * 64;  // a layer

@@ -10,6 +10,7 @@
 #include <heddle/nn/embedding.hpp>
 #include <heddle/nn/linear.hpp>
 #include <heddle/plan/plan.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <heddle/train/run.hpp>
 #include <heddle/train/trainer.hpp>
 #include <limits>
@@ -34,6 +35,7 @@ struct factor {
 template <class Place>
 struct token_loss : kernel_traits {
   using T = typename Place::element;
+  using A = accumulation_t<T>;
   static_assert(Place::token_path.empty(), "token_loss<Place>: the sequence must be whole; take its rule out");
   static constexpr bool keeps_input = true;
   static constexpr std::size_t rows = local_size(Place::mesh, Place::token_dims, Place::plan::token_layout);
@@ -50,14 +52,15 @@ struct weighted_loss : primitive {
   template <class Place>
   struct kernel : token_loss<Place> {
     using typename token_loss<Place>::T;
+    using typename token_loss<Place>::A;
     template <class Context>
     static void forward(Context& c, frame<T> const&, T const* x, T* y) {
-      *y = 0;
-      each(c, [&](std::size_t i, T weight) { *y += weight * x[i]; });
+      *loss_value(y) = 0;
+      each(c, [&](std::size_t i, A weight) { *loss_value(y) += weight * static_cast<A>(x[i]); });
     }
     template <class Context>
     static void backward(Context& c, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
-      each(c, [&](std::size_t i, T weight) { dx[i] = weight * *dy; });
+      each(c, [&](std::size_t i, A weight) { dx[i] = static_cast<T>(weight * *loss_value(dy)); });
     }
 
    private:
@@ -65,7 +68,7 @@ struct weighted_loss : primitive {
     static void each(Context& c, F f) {
       constexpr std::size_t width = token_loss<Place>::width;
       for (std::size_t r = 0; r < token_loss<Place>::rows; ++r) {
-        T const weight = c.targets()[r] == c.ignore_index() ? T(0) : T(Scale.value) * static_cast<T>(c.targets()[r]);
+        A const weight = c.targets()[r] == c.ignore_index() ? A(0) : A(Scale.value) * static_cast<A>(c.targets()[r]);
         for (std::size_t d = 0; d < width; ++d) f(r * width + d, weight);
       }
     }
@@ -81,20 +84,23 @@ struct half_square_loss : primitive {
   template <class Place>
   struct kernel : token_loss<Place> {
     using typename token_loss<Place>::T;
+    using typename token_loss<Place>::A;
     template <class Context>
     static void forward(Context& c, frame<T> const&, T const* x, T* y) {
-      *y = 0;
-      for (std::size_t r = 0; r < token_loss<Place>::rows; ++r) *y += error_of(c, x, r) * error_of(c, x, r) / 2;
+      *loss_value(y) = 0;
+      for (std::size_t r = 0; r < token_loss<Place>::rows; ++r)
+        *loss_value(y) += error_of(c, x, r) * error_of(c, x, r) / 2;
     }
     template <class Context>
     static void backward(Context& c, frame<T> const&, T const* x, T const*, T const* dy, T* dx) {
-      for (std::size_t r = 0; r < token_loss<Place>::rows; ++r) dx[r] = error_of(c, x, r) * *dy;
+      for (std::size_t r = 0; r < token_loss<Place>::rows; ++r)
+        dx[r] = static_cast<T>(error_of(c, x, r) * *loss_value(dy));
     }
 
    private:
     template <class Context>
-    static T error_of(Context& c, T const* x, std::size_t r) {
-      return c.targets()[r] == c.ignore_index() ? T(0) : x[r] - static_cast<T>(c.targets()[r]);
+    static A error_of(Context& c, T const* x, std::size_t r) {
+      return c.targets()[r] == c.ignore_index() ? A(0) : static_cast<A>(x[r]) - static_cast<A>(c.targets()[r]);
     }
   };
 };
@@ -228,7 +234,7 @@ void set_parameter(Trainer& trainer, coordinates const& at, std::string const& n
 template <class Trainer>
 void poison_between_gradients(Trainer& trainer) {
   in_midst = [&trainer] {
-    using element = typename Trainer::element;
+    using element = typename Trainer::elements::gradient;
     for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
       auto const p = trainer.parameter(n);
       for (std::size_t i = p.entry->reduced_size; i < slot<element>(p.entry->reduced_size); ++i)

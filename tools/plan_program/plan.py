@@ -208,7 +208,7 @@ def checked(asked):
         q["sequence_parallel"] = one_of("--sequence-parallel", asked["sequence_parallel"], ("on", "off")) == "on"
     if "schedule" in asked:
         q["schedule"] = one_of("--schedule", asked["schedule"], tuple(SCHEDULES))
-    q["precision"] = one_of("--precision", asked.get("precision", "fp32"), ("fp32", "fp64"))
+    q["precision"] = one_of("--precision", asked.get("precision", "fp32"), ("fp32", "fp64", "tf32", "bf16_mixed", "fp16_mixed"))
     if "zero" in asked:
         q["zero"] = read_zero(asked["zero"], q["mesh"])
     if "padding" in asked:

@@ -187,9 +187,10 @@ std::string parameter_text(answer const& a, answered_parameter const& p) {
   add_layout(t, a, "as ops read it", e.dims, e.compute, bytes);
   if (e.trainable) {
     add_layout(t, a, "gradient, as backward leaves it", e.dims, e.gradient, bytes);
-    add_layout(t, a, "gradient, reduced", e.dims, e.gradient_rest, bytes);
-    add_layout(t, a, "optimizer state, " + std::to_string(a.plan.optimizer_slots) + " of", e.dims, e.state_rest, bytes,
-               a.plan.optimizer_slots);
+    add_layout(t, a, "gradient, reduced", e.dims, e.gradient_rest, a.plan.gradient_bytes);
+    add_layout(t, a, "optimizer state, " + std::to_string(a.plan.optimizer_slots) + " of", e.dims, e.state_rest,
+               a.plan.master_bytes, a.plan.optimizer_slots);
+    if (a.plan.has_master) add_layout(t, a, "master weights", e.dims, e.state_rest, a.plan.master_bytes);
   }
   return out + t.text() + "\n" + block(a, a.of_parameter(p));
 }

@@ -107,7 +107,9 @@ double train(train_options const& o, text_data const& data) {
       double const rate = learning_rate(step);
       hd::step_result const result = trainer.step(batch, rate);
       if (!writes) continue;
-      log.stepped(step, result.loss.mean(), result.gradient_norm, rate);
+      if (result.skipped) run_log::skipped(step, result.loss_scale);
+      log.stepped(step, result.loss.mean(), result.skipped ? std::nullopt : std::optional<double>(result.gradient_norm),
+                  rate);
       if (interrupted() && step + 2 < end.load(std::memory_order_relaxed)) {
         std::printf("interrupted after step %llu; once more ends at once\n", static_cast<unsigned long long>(step));
         end.store(step + 2, std::memory_order_release);

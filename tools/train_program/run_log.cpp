@@ -86,7 +86,13 @@ void run_log::validated(std::uint64_t step, double loss, std::string const& on) 
   std::fflush(stdout);
 }
 
-void run_log::stepped(std::uint64_t step, double loss, double gradient_norm, double learning_rate) {
+void run_log::skipped(std::uint64_t step, double loss_scale) {
+  std::printf("step %llu is skipped: gradients overflowed at a loss scale of %g\n",
+              static_cast<unsigned long long>(step), loss_scale);
+  std::fflush(stdout);
+}
+
+void run_log::stepped(std::uint64_t step, double loss, std::optional<double> gradient_norm, double learning_rate) {
   auto const now = clock::now();
   double const seconds = std::chrono::duration<double>(now - since_).count();
   since_ = now;

@@ -24,8 +24,10 @@ class run_log {
   void validated(std::uint64_t step, double loss, std::string const& on);
   /// Training goes on: what passed since the last step is not training.
   void resume() { since_ = clock::now(); }
-  /// A training step that has just ended.
-  void stepped(std::uint64_t step, double loss, double gradient_norm, double learning_rate);
+  /// A training step that has just ended; one that was skipped has no gradient norm.
+  void stepped(std::uint64_t step, double loss, std::optional<double> gradient_norm, double learning_rate);
+  /// Its gradients overflowed at this loss scale, and nothing was updated.
+  static void skipped(std::uint64_t step, double loss_scale);
   /// No step comes any more: a progress bar is done.
   void trained() const;
   /// All has ended: writes the last row and loss.svg, and the speed over all steps.

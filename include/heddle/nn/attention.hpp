@@ -4,6 +4,7 @@
 #include <heddle/layout/names.hpp>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <heddle/tensor/accumulation.hpp>
 
 namespace heddle {
 
@@ -35,22 +36,23 @@ struct causal_attention : primitive {
     static constexpr std::size_t kv_heads = Place::template extent<typename Heads::name>;
     static constexpr std::size_t width = Place::template extent<typename HeadDim::name>;
     static constexpr std::size_t batch_size = Place::output_size / (sequence_length * kv_heads * Group * width);
-    static constexpr std::size_t saved = batch_size * kv_heads * Group * sequence_length;
-    static constexpr std::size_t forward_scratch =
-        Place::plan::backend::template attention_scratch<batch_size, sequence_length, kv_heads, Group, width>();
+    using A = accumulation_t<T>;
+    static constexpr std::size_t saved = room_for<T, A>(batch_size * kv_heads * Group * sequence_length);
+    static constexpr std::size_t forward_scratch = room_for<T, A>(
+        Place::plan::backend::template attention_scratch<batch_size, sequence_length, kv_heads, Group, width>());
     static constexpr std::size_t backward_scratch =
-        Place::plan::backend::template attention_backward_scratch<batch_size, sequence_length, kv_heads, Group,
-                                                                  width>();
+        room_for<T, A>(Place::plan::backend::template attention_backward_scratch<batch_size, sequence_length, kv_heads,
+                                                                                 Group, width>());
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template attention<batch_size, sequence_length, kv_heads, Group, width>(x, y, f.saved,
-                                                                                                f.scratch);
+      Context::backend::template attention<batch_size, sequence_length, kv_heads, Group, width>(
+          x, y, reinterpret_cast<A*>(f.saved), reinterpret_cast<A*>(f.scratch));
     }
     template <class Context>
     static void backward(Context&, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
       Context::backend::template attention_backward<batch_size, sequence_length, kv_heads, Group, width>(
-          x, y, f.saved, dy, dx, f.scratch);
+          x, y, reinterpret_cast<A const*>(f.saved), dy, dx, reinterpret_cast<A*>(f.scratch));
     }
   };
 };

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <heddle/nn/op.hpp>
 #include <heddle/nn/targets.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <type_traits>
 
 namespace heddle {
@@ -76,7 +77,7 @@ struct chunked_loss {
   static void forward(Context& c, frame<element> const& f, X const* x, element* y) {
     if (c.training()) {
       Source::forward_rows(c, f, x, [](auto) {});  // what backward reads comes to where it is kept
-      Context::backend::clear(y, 1);
+      Context::backend::clear(loss_value(y), 1);
       return;
     }
     Source::forward_rows(
@@ -118,12 +119,12 @@ struct chunked_loss {
     std::int32_t const* const targets =
         local_targets<typename Loss::place, chunks::rows>(c, of_loss.saved + scratch_of_loss + loss);
     element* const loss_of_chunk = of_loss.saved + scratch_of_loss;
-    Context::backend::clear(y, 1);
+    Context::backend::clear(loss_value(y), 1);
     chunks::for_each([&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first) {
       auto context = c.with_targets(targets + first);
       get(size, first, rows);
       Loss::template kernel_of_rows<Rows>::forward(context, of_loss, static_cast<element const*>(rows), loss_of_chunk);
-      Context::backend::template add_to<1>(static_cast<element const*>(loss_of_chunk), y);
+      Context::backend::template add_to<1>(loss_value(static_cast<element const*>(loss_of_chunk)), loss_value(y));
       use(size, first, context, of_loss, rows);
     });
   }

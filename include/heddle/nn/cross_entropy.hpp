@@ -6,6 +6,7 @@
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
 #include <heddle/nn/targets.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <span>
 
 namespace heddle {
@@ -39,35 +40,39 @@ struct cross_entropy : primitive {
     static constexpr std::size_t columns = Place::template extent<typename Vocab::name>;
     static constexpr std::size_t rows = Place::input_size / columns;
     static constexpr unsigned axes = Place::template axes_of<typename Vocab::name>();
-    static constexpr std::size_t saved = rows;
+    using A = accumulation_t<T>;
+    static constexpr std::size_t saved = room_for<T, A>(rows);
     static constexpr std::size_t independent_rows = rows;
     static constexpr bool backward_in_place = true;
     // Maximum, sum and target logit of each row, then the targets.
-    static constexpr std::size_t forward_scratch = 3 * rows + target_slots<Place, rows>;
+    static constexpr std::size_t row_sums = room_for<T, A>(3 * rows);
+    static constexpr std::size_t forward_scratch = row_sums + target_slots<Place, rows>;
     static constexpr std::size_t backward_scratch = target_slots<Place, rows>;
 
     template <class Context>
     static void forward(Context& c, frame<T> const& f, T const* x, T* y) {
       using B = typename Context::backend;
-      share const s = share_of(c, f.scratch + 3 * rows);
-      T *const row_max = f.scratch, *const row_sum = row_max + rows, *const target_logit = row_sum + rows;
+      share const s = share_of(c, f.scratch + row_sums);
+      A *const row_max = reinterpret_cast<A*>(f.scratch), *const row_sum = row_max + rows,
+               *const target_logit = row_sum + rows;
       B::template cross_entropy_max<rows, columns>(x, s.valid, row_max);
-      c.max_over(axes, std::span<T>(row_max, rows));
+      c.max_over(axes, std::span<A>(row_max, rows));
       B::template cross_entropy_sum<rows, columns>(x, s.valid, s.origin, s.targets, row_max, row_sum, target_logit);
-      c.sum_over(axes, std::span<T>(row_sum, 2 * rows));
-      B::template cross_entropy_loss<rows>(s.targets, c.ignore_index(), row_max, row_sum, target_logit, f.saved, y);
+      c.sum_over(axes, std::span<A>(row_sum, 2 * rows));
+      B::template cross_entropy_loss<rows>(s.targets, c.ignore_index(), row_max, row_sum, target_logit,
+                                           reinterpret_cast<A*>(f.saved), loss_value(y));
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
       share const s = share_of(c, f.scratch);
-      Context::backend::template cross_entropy_backward<rows, columns>(x, s.valid, s.origin, s.targets,
-                                                                       c.ignore_index(), f.saved, dy, dx);
+      Context::backend::template cross_entropy_backward<rows, columns>(
+          x, s.valid, s.origin, s.targets, c.ignore_index(), reinterpret_cast<A const*>(f.saved), loss_value(dy), dx);
     }
 
     static constexpr void count_forward(traffic_table& t, coordinates const& at) {
       count_redistribution<std::int32_t>(t, Place::mesh, at, Place::token_path);
-      count_reduction<T>(t, Place::mesh, at, axes, rows);
-      count_reduction<T>(t, Place::mesh, at, axes, 2 * rows);
+      count_reduction<A>(t, Place::mesh, at, axes, rows);
+      count_reduction<A>(t, Place::mesh, at, axes, 2 * rows);
     }
     static constexpr void count_backward(traffic_table& t, coordinates const& at) {
       count_redistribution<std::int32_t>(t, Place::mesh, at, Place::token_path);

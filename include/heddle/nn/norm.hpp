@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <heddle/tensor/accumulation.hpp>
 
 namespace heddle {
 
@@ -42,14 +43,15 @@ struct layer_norm : primitive {
     static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
-    static constexpr std::size_t saved = 2 * rows;
+    using A = accumulation_t<T>;
+    static constexpr std::size_t saved = room_for<T, A>(2 * rows);
     static constexpr std::size_t backward_scratch =
         Place::trains ? Place::plan::backend::template layer_norm_backward_scratch<rows, width>() : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], bias_of(f), T(Epsilon.value), y, f.saved,
-                                                         f.saved + rows);
+      Context::backend::template layer_norm<rows, width>(x, f.parameter[0], bias_of(f), A(Epsilon.value), y, mean_of(f),
+                                                         mean_of(f) + rows);
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
@@ -57,12 +59,13 @@ struct layer_norm : primitive {
     }
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
-      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], f.saved, f.saved + rows, dy, base,
-                                                                  dx, Place::trains ? f.gradient[0] : nullptr,
+      Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], mean_of(f), mean_of(f) + rows, dy,
+                                                                  base, dx, Place::trains ? f.gradient[0] : nullptr,
                                                                   bias_gradient(f), f.scratch);
     }
 
    private:
+    static A* mean_of(frame<T> const& f) { return reinterpret_cast<A*>(f.saved); }
     static T const* bias_of(frame<T> const& f) { return Biased ? f.parameter[1] : nullptr; }
     static T* bias_gradient(frame<T> const& f) { return Biased && Place::trains ? f.gradient[1] : nullptr; }
   };
@@ -85,13 +88,14 @@ struct rms_norm : primitive {
     static constexpr bool skips_gradients = true;
     static constexpr std::size_t width = Place::template extent<typename Width::name>;
     static constexpr std::size_t rows = Place::input_size / width;
-    static constexpr std::size_t saved = rows;
+    using A = accumulation_t<T>;
+    static constexpr std::size_t saved = room_for<T, A>(rows);
     static constexpr std::size_t backward_scratch =
         Place::trains ? Place::plan::backend::template rms_norm_backward_scratch<rows, width>() : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
-      Context::backend::template rms_norm<rows, width>(x, f.parameter[0], T(Epsilon.value), y, f.saved);
+      Context::backend::template rms_norm<rows, width>(x, f.parameter[0], A(Epsilon.value), y, inverse_of(f));
     }
     template <class Context>
     static void backward(Context& c, frame<T> const& f, T const* x, T const* y, T const* dy, T* dx) {
@@ -99,9 +103,12 @@ struct rms_norm : primitive {
     }
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
-      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], f.saved, dy, base, dx,
+      Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], inverse_of(f), dy, base, dx,
                                                                 Place::trains ? f.gradient[0] : nullptr, f.scratch);
     }
+
+   private:
+    static A* inverse_of(frame<T> const& f) { return reinterpret_cast<A*>(f.saved); }
   };
 };
 

@@ -5,6 +5,7 @@
 #include <heddle/layout/names.hpp>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <heddle/tensor/accumulation.hpp>
 
 namespace heddle {
 
@@ -41,8 +42,9 @@ struct rotary : primitive {
     static constexpr std::size_t batch_size = Place::input_size / (positions * kv_heads * (Group + 2) * width);
     // The positions, then cos and sin of every position and pair. Not on the stack: a sequence can be long.
     static constexpr std::size_t position_slots = slot<T>(positions * sizeof(std::int64_t) / sizeof(T));
+    using A = accumulation_t<T>;
     static constexpr std::size_t table = positions * (width / 2);
-    static constexpr std::size_t forward_scratch = position_slots + 2 * table;
+    static constexpr std::size_t forward_scratch = position_slots + room_for<T, A>(2 * table);
     static constexpr std::size_t backward_scratch = forward_scratch;
 
     template <class Context>
@@ -58,8 +60,8 @@ struct rotary : primitive {
     }
 
    private:
-    static T* cosine(frame<T> const& f) { return f.scratch + position_slots; }
-    static T* sine(frame<T> const& f) { return f.scratch + position_slots + table; }
+    static A* cosine(frame<T> const& f) { return reinterpret_cast<A*>(f.scratch + position_slots); }
+    static A* sine(frame<T> const& f) { return cosine(f) + table; }
     template <class Context>
     static void prepare(Context const& c, frame<T> const& f) {
       auto* const at = reinterpret_cast<std::int64_t*>(f.scratch);

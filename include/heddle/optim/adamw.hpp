@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <heddle/tensor/adamw_coefficients.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace heddle {
 
@@ -41,8 +43,9 @@ struct adamw {
                   "; give a finite number that is at least 0");
   }
 
-  template <class Backend, class T>
-  static void update(options const& o, update_facts const& facts, T* w, T const* g, std::array<T*, slots> const& state,
+  template <class Backend, class T, class G>
+  requires std::is_same_v<accumulation_t<G>, T>
+  static void update(options const& o, update_facts const& facts, T* w, G const* g, std::array<T*, slots> const& state,
                      std::size_t n) {
     Backend::adamw(w, g, state[0], state[1], n,
                    adamw_coefficients{.learning_rate = facts.learning_rate,

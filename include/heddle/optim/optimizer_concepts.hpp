@@ -45,6 +45,14 @@ concept TellsOptions = requires(typename O::options const& options) {
   std::tuple_size<decltype(O::values(options))>::value;
 };
 
+/// Whether the optimizer reads gradients of type `Gradient` to update weights of type `Master`.
+template <class O, class Master, class Gradient>
+concept UpdatesFrom = std::is_same_v<Master, Gradient> ||
+    requires(typename O::options const& options, update_facts const& facts, Master* w, Gradient const* g,
+             std::array<Master*, O::slots> const& state, std::size_t n) {
+  O::template update<any_backend>(options, facts, w, g, state, n);
+};
+
 }  // namespace detail
 
 /// An optimizer whose state is some arrays of the parameter's own shape.
@@ -59,7 +67,9 @@ concept TellsOptions = requires(typename O::options const& options) {
 ///                                    any `Backend` and element type T, `options const&`, `update_facts const&`, `T*
 ///                                    w`, `T const* g`, `std::array<T*, slots> const& state`
 /// State starts at zero. **Optional.** `check(options)` throws heddle::error for options that mean nothing;
-/// `slot_names`, a `std::array<std::string_view, slots>`, is what the ledger calls the state arrays.
+/// `slot_names`, a `std::array<std::string_view, slots>`, is what the ledger calls the state arrays. Under mixed
+/// precision T is the type of the master weights; an `update` that takes its gradient as a `G const* g`, G a type of
+/// its own, is given it as it stands, and any other in pieces that are widened before.
 /// **Laws.** Element-wise: updating two halves equals updating the whole, so any layout of parameter, gradient and
 /// state that agree will do.
 /// **Models.** adamw.

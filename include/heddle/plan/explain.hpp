@@ -272,7 +272,7 @@ class explained_stage {
       if (stage_.bucket_of[n] != stage_.buckets.size()) return;
       auto p = row_of(n, step_phase::gradients, "the gradient");
       add_path(p.row, p.dims, restrict_to(p.entry.gradient, p.dims), restrict_to(p.entry.gradient_rest, p.dims),
-               p.entry.reduction, stage_.reductions * p.entry.copies, plan_.element_bytes,
+               p.entry.reduction, stage_.reductions * p.entry.copies, plan_.travelling_bytes,
                [&](std::size_t a) { return gradient_reason(n, a, true); });
     };
     if (stage_.reduces_uses)
@@ -292,10 +292,11 @@ class explained_stage {
       };
     };
     p.row.what = "the parameter, to the layout of the optimizer's state";
-    add_path(p.row, p.dims, rest, state, p.entry.to_state, times, bytes,
-             between("the parameter", rest, "the optimizer's state", state));
+    if (!plan_.has_master)
+      add_path(p.row, p.dims, rest, state, p.entry.to_state, times, bytes,
+               between("the parameter", rest, "the optimizer's state", state));
     p.row.what = "the gradient, to the layout of the optimizer's state";
-    add_path(p.row, p.dims, gradient, state, p.entry.gradient_to_state, times, bytes,
+    add_path(p.row, p.dims, gradient, state, p.entry.gradient_to_state, times, plan_.gradient_bytes,
              between("the reduced gradient", gradient, "the optimizer's state", state));
     p.row.what = "the updated parameter";
     add_path(p.row, p.dims, state, rest, p.entry.from_state, times, bytes,
@@ -306,7 +307,7 @@ class explained_stage {
     p.row.axis = plan_.pipeline_axis;
     p.row.operation = comm::operation::all_reduce;
     p.row.calls = 1;
-    p.row.bytes = comm::all_reduce_sent(p.entry.reduced_size, 2, stage_.first == 0 ? 0 : 1) * plan_.element_bytes;
+    p.row.bytes = comm::all_reduce_sent(p.entry.reduced_size, 2, stage_.first == 0 ? 0 : 1) * plan_.gradient_bytes;
     p.row.from = p.row.to = {};
     p.row.why = "the first and the last stage use one parameter (a tie): its gradient is partial over the two";
     found_.push_back(p.row);

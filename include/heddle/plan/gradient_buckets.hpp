@@ -70,11 +70,13 @@ using bucket_fault = std::conditional_t<(Bytes >= ElementBytes * Ways), void,
 template <class R, stage_kind Kind>
 struct gradient_buckets {
   using parameters = stage_parameters<R, Kind>;
-  using element = typename R::element;
+  using element = typename R::elements::travelling;
   static constexpr mesh_value mesh = R::mesh::value;
 
  private:
   static constexpr std::size_t none = bucket_table::none;
+  using unreduced =
+      std::conditional_t<parameters::reduces_at_once, typename R::element, typename R::elements::gradient>;
   static constexpr std::size_t use_count = parameters::use_count;
   struct arrays {
     std::array<bucket_class, use_count> of{};
@@ -100,6 +102,10 @@ struct gradient_buckets {
     }
     return path.count != 0 && (gathers == 0 || gathers == scatters);
   }
+  /// What travels alone is converted before, where it is of another type.
+  static constexpr std::size_t converted(redistribution const& path) {
+    return std::is_same_v<element, unreduced> ? 0 : slot<element>(path.from_size);
+  }
   static constexpr arrays build() {
     arrays t{};
     for (std::size_t n = 0; n < parameters::count; ++n) {
@@ -107,7 +113,8 @@ struct gradient_buckets {
       t.class_of[n] = none;
       if (!goes_in_buckets(path)) {
         if (path.count != 0)
-          t.alone = detail::larger(t.alone, slot<element>(path.to_size) + redistribution_scratch(mesh, path));
+          t.alone = detail::larger(t.alone,
+                                   slot<element>(path.to_size) + converted(path) + redistribution_scratch(mesh, path));
         continue;
       }
       bucket_class c{};

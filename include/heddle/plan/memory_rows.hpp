@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <heddle/plan/stage_memory.hpp>
 #include <string_view>
+#include <type_traits>
 
 namespace heddle {
 
@@ -21,8 +22,9 @@ struct memory_row {
 };
 
 /// The lines of a rank's ledger.
-template <class Optimizer>
-using memory_row_list = std::array<memory_row, 13 + Optimizer::slots>;
+template <class R>
+using memory_row_list = std::array<memory_row, 13 + R::plan::optimizer_type::slots + (R::elements::has_master ? 1 : 0) +
+                                                   (R::elements::widens_gradients ? 1 : 0)>;
 
 namespace detail {
 
@@ -35,36 +37,43 @@ constexpr std::string_view slot_name(std::size_t k) {
 }
 
 template <class R, stage_kind Kind>
-constexpr memory_row_list<typename R::plan::optimizer_type> memory_rows_of_kind(std::size_t in_flight,
-                                                                                std::size_t output_gradients) {
+constexpr memory_row_list<R> memory_rows_of_kind(std::size_t in_flight, std::size_t output_gradients) {
   using memory = stage_memory<R, Kind>;
   using parameters = stage_parameters<R, Kind>;
   using optimizer = typename R::plan::optimizer_type;
-  constexpr std::size_t size = sizeof(typename R::element);
-  constexpr std::string_view type = element_name<typename R::element>;
+  using types = typename R::elements;
   using category = memory_category;
-  memory_row_list<optimizer> rows{};
+  memory_row_list<R> rows{};
   std::size_t n = 0;
-  auto const add = [&](memory_category c, std::string_view what, std::size_t elements, std::size_t times = 1) {
-    rows[n++] = {c, what, type, elements * size, times};
+  auto const put = [&]<class Element>(std::type_identity<Element>, memory_category c, std::string_view what,
+                                      std::size_t elements, std::size_t times = 1) {
+    rows[n++] = {c, what, element_name<Element>, elements * sizeof(Element), times};
   };
+  constexpr std::type_identity<typename R::element> value{};
+  constexpr std::type_identity<typename types::gradient> gradient{};
+  constexpr std::type_identity<typename types::master> master{};
   // Of one micro-batch; slots lie one behind the other, rounded up to cache lines.
   constexpr std::size_t boundary_in = slot<typename R::element>(memory::input_size);
   constexpr std::size_t boundary_out = slot<typename R::element>(memory::output_size);
-  add(category::parameters, "at rest", parameters::elements);
-  add(category::gathered_parameters, "of the unit that computes and the next", gathered_parameters<R, Kind>::elements);
-  add(category::gradients, parameters::reduces_at_once ? "unreduced, of the unit that computes" : "accumulated",
-      parameters::gradient_elements);
-  add(category::gradients, "reduced", parameters::reduced_elements);
+  put(value, category::parameters, "at rest", parameters::elements);
+  put(value, category::gathered_parameters, "of the unit that computes and the next",
+      gathered_parameters<R, Kind>::elements);
+  if constexpr (parameters::windows)
+    put(value, category::gradients, "unreduced, of the unit that computes", parameters::window_elements);
+  if constexpr (!parameters::windows || types::widens_gradients)
+    put(gradient, category::gradients, "accumulated", parameters::gradient_elements);
+  put(gradient, category::gradients, "reduced", parameters::reduced_elements);
+  if constexpr (types::has_master) put(master, category::optimizer_state, "master weights", parameters::state_elements);
   for (std::size_t k = 0; k < optimizer::slots; ++k)
-    add(category::optimizer_state, slot_name<optimizer>(k), parameters::state_elements);
-  add(category::buckets, "gradients on their way", gradient_buckets<R, Kind>::elements);
-  add(category::activations, "saved by modules until their backward", memory::stage::saved, in_flight);
-  add(category::activations, "stage's input until its backward", boundary_in, in_flight);
-  add(category::activations, "stage's output until its backward", boundary_out, in_flight);
-  add(category::activations, "input's gradient until it is sent", boundary_in, in_flight);
-  add(category::scratch, "output's gradient during backward", boundary_out, output_gradients);
-  add(category::scratch, "during a module's forward or backward, or an update", memory::scratch_elements);
+    put(master, category::optimizer_state, slot_name<optimizer>(k), parameters::state_elements);
+  put(std::type_identity<typename types::travelling>{}, category::buckets, "gradients on their way",
+      gradient_buckets<R, Kind>::elements);
+  put(value, category::activations, "saved by modules until their backward", memory::stage::saved, in_flight);
+  put(value, category::activations, "stage's input until its backward", boundary_in, in_flight);
+  put(value, category::activations, "stage's output until its backward", boundary_out, in_flight);
+  put(value, category::activations, "input's gradient until it is sent", boundary_in, in_flight);
+  put(value, category::scratch, "output's gradient during backward", boundary_out, output_gradients);
+  put(value, category::scratch, "during a module's forward or backward, or an update", memory::scratch_elements);
   rows[n++] = {category::tokens, "ids of a step", "int32", memory::token_count * sizeof(std::int32_t), 1};
   rows[n++] = {category::tokens, "targets of a step", "int32", memory::token_count * sizeof(std::int32_t), 1};
   return rows;
@@ -74,7 +83,7 @@ constexpr memory_row_list<typename R::plan::optimizer_type> memory_rows_of_kind(
 
 /// The ledger of every rank of a pipeline stage, line by line.
 template <class R>
-constexpr memory_row_list<typename R::plan::optimizer_type> memory_rows_of_stage(std::size_t stage) {
+constexpr memory_row_list<R> memory_rows_of_stage(std::size_t stage) {
   return detail::with_stage_kind<R>(stage, [&](auto kind) {
     return detail::memory_rows_of_kind<R, decltype(kind)::value>(schedule_of<R>::peak_in_flight(stage),
                                                                  output_gradients_of<R>(stage));

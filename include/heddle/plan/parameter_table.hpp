@@ -17,13 +17,15 @@ struct parameter_table {
   detail::array_view<std::size_t> of_use;  ///< which entry each use reads
   detail::array_view<parameter_unit> units;
   bool reduces_at_once = false;
-  /// Of each use, where its gradient lies where they are reduced at once.
+  /// Of each use, where its gradient lies in the window, if there is one.
   detail::array_view<std::size_t> window_offset;
   // Elements of the arenas.
   std::size_t elements = 0;
+  std::size_t window_elements = 0;
   std::size_t gradient_elements = 0;
   std::size_t reduced_elements = 0;
   std::size_t state_elements = 0;  ///< of one slot
+  std::size_t update_piece = 0;    ///< of an update's scratch, at its beginning: a piece of a gradient, widened
   gathering_table gathering;
   bucket_table buckets;
   // The pipeline.
@@ -36,7 +38,7 @@ struct parameter_table {
 
   /// Whether anything is to be done between modules: else they need not ask.
   [[nodiscard]] constexpr bool serves() const {
-    return gathering.elements != 0 || reduces_at_once || buckets.elements != 0;
+    return gathering.elements != 0 || window_elements != 0 || buckets.elements != 0;
   }
   /// Whether entry n counts on another stage.
   [[nodiscard]] constexpr bool is_second_copy(std::size_t n) const {
@@ -75,9 +77,11 @@ struct parameter_table_of {
       parameters::reduces_at_once,
       {parameters::window_offset.data(), parameters::use_count},
       parameters::elements,
+      parameters::window_elements,
       parameters::gradient_elements,
       parameters::reduced_elements,
       parameters::state_elements,
+      detail::update_piece_room<R>,
       gathered_parameters<R, Kind>::table,
       gradient_buckets<R, Kind>::table,
       partition::axis,

@@ -5,7 +5,9 @@
 #include <heddle/detail/array_view.hpp>
 #include <heddle/nn/frame.hpp>
 #include <heddle/nn/parameter.hpp>
+#include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/plan/stages.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <utility>
 
 namespace heddle {
@@ -61,6 +63,18 @@ constexpr fixed_string<Length + 1> as_fixed_string(parameter_name const& name) {
   for (std::size_t i = 0; i != Length; ++i) text[i] = name.text[i];
   return fixed_string<Length + 1>(text);
 }
+
+/// Elements of the master's type that are updated at a time where the optimizer takes gradients of that type alone, and
+/// they are of another.
+inline constexpr std::size_t update_piece = 4096;
+template <class R>
+inline constexpr std::size_t update_piece_room = [] {
+  using types = typename R::elements;
+  using master = typename types::master;
+  return UpdatesFrom<typename R::plan::optimizer_type, master, typename types::gradient>
+             ? std::size_t{0}
+             : room_for<typename types::value, master>(update_piece);
+}();
 
 constexpr bool same_dimensions(dimension_list const& a, dimension_list const& b) {
   bool same = a.rank == b.rank;
@@ -126,6 +140,7 @@ struct stage_parameters {
 
  public:
   using stage = typename stage_partition<R>::template stage<Kind>;
+  using elements_of = typename R::elements;
   static constexpr std::size_t use_count = stage::uses.size();
   /// Gradients are reduced as soon as a unit's backward has left them, so that only one unit's stand unreduced: where
   /// the plan says so, and where a step has one micro-batch and reduced gradients are smaller.
@@ -141,6 +156,9 @@ struct stage_parameters {
       }
     return false;
   }();
+  /// Whether modules leave their gradients in a window of one unit, from where they are taken at once: reduced, or
+  /// added to those of a wider type.
+  static constexpr bool windows = reduces_at_once || elements_of::widens_gradients;
 
  private:
   static constexpr name_id identity(parameter_use const& u) { return u.tie != 0 ? u.tie : id_of(u.name.view()); }
@@ -228,21 +246,22 @@ struct stage_parameters {
       }
       if (t.count != k) t.entry[t.count] = t.entry[k];
       parameter_entry& e = t.entry[t.count++];
-      e.offset = take(t.elements, e.size);
-      e.gradient_offset = take(t.gradients, e.copies * e.reduction.from_size);
-      e.reduced_offset = take(t.reduced, e.reduces_in_place ? 0 : e.reduced_size);
-      e.state_offset = take(t.states, e.state_size);
+      e.offset = take<typename R::element>(t.elements, e.size);
+      using gradient = typename elements_of::gradient;
+      e.gradient_offset = take<gradient>(t.gradients, reduces_at_once ? 0 : e.copies * e.reduction.from_size);
+      e.reduced_offset = take<gradient>(t.reduced, e.reduces_in_place ? 0 : e.reduced_size);
+      e.state_offset = take<typename elements_of::master>(t.states, e.state_size);
       bool const exist = e.gather.exists && e.reduction.exists && e.to_state.exists && e.gradient_to_state.exists &&
                          e.from_state.exists;
       // Where the compute layout does not divide, `legal` speaks of it, and once is enough.
       t.paths_exist = t.paths_exist && (exist || !splits_evenly(R::mesh::value, e.dims, e.compute));
     }
-    if (reduces_at_once) t.gradients = window;
     return t;
   }
+  template <class Element>
   static constexpr std::size_t take(std::size_t& arena, std::size_t wanted) {
     std::size_t const begin = arena;
-    arena += slot<typename R::element>(wanted);
+    arena += slot<Element>(wanted);
     return begin;
   }
   /// Where the unreduced gradient of one copy of each use lies among those of its unit.
@@ -256,13 +275,13 @@ struct stage_parameters {
       std::size_t size = 0;
       for (std::size_t k = u.first_use; k < u.first_use + u.uses; ++k)
         if (stage::uses[k].trainable)
-          g.offset[k] = take(size, local_size(R::mesh::value, copy_dims(stage::uses[k].dims, stage::uses[k].stacked),
-                                              stage::uses[k].gradient));
+          g.offset[k] = take<typename R::element>(
+              size, local_size(R::mesh::value, copy_dims(stage::uses[k].dims, stage::uses[k].stacked),
+                               stage::uses[k].gradient));
       g.most = detail::larger(g.most, size);
     }
     return g;
   }();
-  static constexpr std::size_t window = in_window.most;
   static constexpr table built = build();
   static_assert(
       built.paths_exist,
@@ -288,25 +307,31 @@ struct stage_parameters {
   static constexpr auto units = stage::units;
   /// Of each use, where its gradient lies while its unit's are reduced at once.
   static constexpr std::array<std::size_t, use_count> window_offset = in_window.offset;
-  /// Elements of the arenas, slots included: parameters at rest, unreduced and reduced gradients (the latter where they
-  /// cannot take the place of the former), one slot of optimizer state.
+  /// Elements of the arenas, slots included: parameters at rest, gradients in their window, those that are added up and
+  /// reduced ones (where they cannot take the place of the former), one slot of optimizer state.
   static constexpr std::size_t elements = built.elements;
+  static constexpr std::size_t window_elements = windows ? in_window.most : 0;
   static constexpr std::size_t gradient_elements = built.gradients;
   static constexpr std::size_t reduced_elements = built.reduced;
   static constexpr std::size_t state_elements = built.states;
   /// Scratch for the largest update that is not done where the parameter rests: one copy's part of parameter and
-  /// gradient, and what its redistributions need.
+  /// gradient, and what its redistributions need; with master weights, a piece of the gradient as wide as they are.
   static constexpr std::size_t scratch = [] {
+    using T = typename R::element;
+    using gradient = typename elements_of::gradient;
     std::size_t most = 0;
     for (std::size_t n = 0; n < count; ++n) {
       auto const& e = entry[n];
       if (e.updates_in_place(R::mesh::value)) continue;
-      for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
-        if (!path->empty())
-          most = detail::larger(
-              most, 2 * slot<typename R::element>(e.to_state.to_size) + redistribution_scratch(R::mesh::value, *path));
+      std::size_t const parts = slot<T>(e.to_state.to_size) + room_for<T, gradient>(slot<gradient>(e.to_state.to_size));
+      auto const need = [&](redistribution const& path, std::size_t size) {
+        if (!path.empty()) most = detail::larger(most, parts + size);
+      };
+      need(e.to_state, redistribution_scratch(R::mesh::value, e.to_state));
+      need(e.gradient_to_state, room_for<T, gradient>(redistribution_scratch(R::mesh::value, e.gradient_to_state)));
+      need(e.from_state, redistribution_scratch(R::mesh::value, e.from_state));
     }
-    return most;
+    return detail::update_piece_room<R> + most;
   }();
 
   /// The entry with this identity, or `count`.

@@ -217,7 +217,8 @@ struct plan {
       "mesh; add axis<pp, N> to the mesh, or remove the pipeline policy");
   static constexpr precision_policy precision_value =
       detail::chosen_t<policy_kind::precision, precision<fp32>, Policies...>::value;
-  using element = typename detail::element_of<precision_value.storage>::type;
+  /// The format of gradients that are kept: a sum over micro-batches is one of many.
+  static constexpr dtype gradient_format = micro_batches > 1 ? precision_value.accumulation : precision_value.gradient;
   using optimizer_type = typename detail::chosen_t<policy_kind::optimizer, optimizer<adamw>, Policies...>::type;
   using zero_choice = detail::chosen_t<policy_kind::zero, zero<0>, Policies...>;
   /// Rest layouts of parameters, gradients and optimizer state; a derived plan may declare its own.

@@ -69,7 +69,11 @@ struct plan_facts {
   mesh_value mesh{};
   rule_list rules{};
   std::vector<std::string> rule_names{};  ///< "shard<heads, tp>"
-  std::size_t element_bytes = 0;
+  std::size_t element_bytes = 0;          ///< of parameters and activations
+  std::size_t travelling_bytes = 0;       ///< of gradients between ranks
+  std::size_t gradient_bytes = 0;         ///< of reduced gradients
+  std::size_t master_bytes = 0;           ///< of optimizer state, and of master weights where there are any
+  bool has_master = false;
   std::size_t micro_batches = 1, micro_batch_size = 1, data_ways = 1, global_batch_size = 1, context = 1;
   std::size_t parameters = 0;
   std::size_t trained_parameters = 0;  ///< all but the frozen ones
@@ -221,6 +225,10 @@ plan_facts facts_of_plan() {
   f.rules = R::rules::value;
   f.rule_names = detail::rule_names(typename R::rules{});
   f.element_bytes = sizeof(typename R::element);
+  f.travelling_bytes = sizeof(typename R::elements::travelling);
+  f.gradient_bytes = sizeof(typename R::elements::gradient);
+  f.master_bytes = sizeof(typename R::elements::master);
+  f.has_master = R::elements::has_master;
   f.micro_batches = plan::micro_batches;
   f.micro_batch_size = plan::micro_batch_size;
   f.data_ways = plan::data_ways;

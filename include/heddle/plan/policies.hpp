@@ -7,6 +7,7 @@
 #include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/pipeline/schedule_concepts.hpp>
 #include <heddle/precision/precision.hpp>
+#include <heddle/precision/precision_rules.hpp>
 #include <initializer_list>
 
 namespace heddle {
@@ -71,9 +72,11 @@ struct pipeline {
   using schedule = ScheduleType;
 };
 
-/// Element types. Default `fp32`.
+/// Number formats: `fp32`, `fp64`, `tf32`, `bf16_mixed`, `fp16_mixed`, or a `precision_policy` of one's own. Default
+/// `fp32`.
 template <precision_policy Policy>
 struct precision {
+  static_assert(detail::precision_rules<Policy>::hold);
   static constexpr precision_policy value = Policy;
 };
 

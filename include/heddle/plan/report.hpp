@@ -3,6 +3,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <heddle/detail/number_text.hpp>
 #include <heddle/detail/text_table.hpp>
 #include <heddle/layout/describe.hpp>
 #include <heddle/pipeline/gpipe.hpp>
@@ -123,13 +124,30 @@ struct plan_report {
                            : counted(stages, "stage") + ", " + std::string(schedule_name<typename plan::schedule>()) +
                                  ", bubble " + describe(bubble) + " of total time"});
     constexpr std::size_t still = ledger::parameters - ledger::trained_parameters;
-    t.add({"parameters", grouped_digits(ledger::parameters) + (sizeof(element) == 4 ? ", fp32" : ", fp64") +
+    t.add({"parameters", grouped_digits(ledger::parameters) + ", " + precision() +
                              (still == 0 ? "" : ", of which " + grouped_digits(still) + " are frozen")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     if (std::string const split = states(); !split.empty()) t.add({"zero", split});
     if (std::string const when = reductions(); !when.empty()) t.add({"gradients", when});
     if (std::string const how = logits(); !how.empty()) t.add({"logits", how});
     return t.text("");
+  }
+
+  /// The formats: one where all are alike.
+  static std::string precision() {
+    constexpr precision_policy p = R::precision;
+    std::string text(name_of(p.storage));
+    auto const add = [&](char const* what, dtype t, bool other) {
+      if (other) text += std::string(", ") + what + " " + std::string(name_of(t));
+    };
+    add("products of", p.compute, p.compute != p.storage);
+    add("gradients in", plan::gradient_format, plan::gradient_format != p.storage);
+    add("sent in", p.reduction, p.reduction != plan::gradient_format);
+    add("master weights in", p.master, p.master != p.storage);
+    add("norms, loss and sums in", p.accumulation, p.accumulation != p.storage);
+    if (p.scale.initial != 1 || p.scale.adapts())
+      text += std::string(p.scale.adapts() ? ", loss scale from " : ", loss scale ") + number_text(p.scale.initial);
+    return text;
   }
 
   /// How the logits stand, where they are more than the plan's `logit_chunk`; else empty.

@@ -4,6 +4,7 @@
 #include <heddle/layout/names.hpp>
 #include <heddle/layout/rules.hpp>
 #include <heddle/plan/plan.hpp>
+#include <heddle/precision/element.hpp>
 
 namespace heddle {
 
@@ -36,10 +37,14 @@ template <class Model, class PlanType, class BackendType>
 struct resolved {
   using model = Model;
   using plan = PlanType;
-  using backend = BackendType;
+  static constexpr precision_policy precision = PlanType::precision_value;
+  using backend = typename detail::computing_backend<BackendType, precision.compute>::type;
   using mesh = typename PlanType::mesh;
   using rules = typename PlanType::rules;
-  using element = typename PlanType::element;
+  using elements = element_types<element_on<backend, precision.storage>, element_on<backend, PlanType::gradient_format>,
+                                 element_on<backend, precision.reduction>, element_on<backend, precision.master>>;
+  /// Of parameters and activations.
+  using element = typename elements::value;
   using batch_dim = dim<batch, PlanType::micro_batch_size * PlanType::data_ways>;
   using tokens = dims<batch_dim, dim<sequence, Model::context>>;
   using modules = module_plan<mesh, rules, element, typename PlanType::pads, tokens, backend, PlanType::logit_bytes>;

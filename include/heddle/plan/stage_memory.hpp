@@ -75,11 +75,14 @@ struct stage_memory {
 
   /// `in_flight` micro-batches have a slot; `output_gradients` of them have their output's cotangent at once.
   static constexpr memory_table table(std::size_t in_flight, std::size_t output_gradients) {
-    constexpr std::size_t slots = R::plan::optimizer_type::slots;
+    using types = typename R::elements;
+    constexpr std::size_t slots = R::plan::optimizer_type::slots + (types::has_master ? 1 : 0);
     return {{parameters::elements * sizeof(element), gathered_parameters<R, Kind>::elements * sizeof(element),
-             (parameters::gradient_elements + parameters::reduced_elements) * sizeof(element),
-             parameters::state_elements * slots * sizeof(element),
-             gradient_buckets<R, Kind>::elements * sizeof(element), in_flight * slot_elements * sizeof(element),
+             parameters::window_elements * sizeof(element) +
+                 (parameters::gradient_elements + parameters::reduced_elements) * sizeof(typename types::gradient),
+             parameters::state_elements * slots * sizeof(typename types::master),
+             gradient_buckets<R, Kind>::elements * sizeof(typename types::travelling),
+             in_flight * slot_elements * sizeof(element),
              (output_gradients * output_gradient_elements + scratch_elements) * sizeof(element),
              2 * token_count * sizeof(std::int32_t)}};
   }

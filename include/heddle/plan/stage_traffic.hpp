@@ -27,6 +27,7 @@ constexpr void add_copies(traffic_table& t, coordinates const& at, mesh_value co
 template <class R>
 constexpr traffic_table traffic_of_step(coordinates const& at) {
   using T = typename R::element;
+  using gradient = typename R::elements::gradient;
   using partition = stage_partition<R>;
   constexpr mesh_value mesh = R::mesh::value;
   constexpr std::size_t micro_batches = R::plan::micro_batches;
@@ -58,11 +59,13 @@ constexpr traffic_table traffic_of_step(coordinates const& at) {
     gradient_buckets<R, kind>::count_step(t, at);
     for (std::size_t n = 0; n < parameters::count; ++n) {
       auto const& e = parameters::entry[n];
-      for (auto const* path : {&e.to_state, &e.gradient_to_state, &e.from_state})
-        detail::add_copies<T>(t, at, mesh, *path, e.copies);
+      // Master weights are in the layout of the state already.
+      if (!R::elements::has_master) detail::add_copies<T>(t, at, mesh, e.to_state, e.copies);
+      detail::add_copies<gradient>(t, at, mesh, e.gradient_to_state, e.copies);
+      detail::add_copies<T>(t, at, mesh, e.from_state, e.copies);
       if (e.trainable && shared_parameters<R>::template is_shared<kind>(n))
         t.add(partition::axis, comm::operation::all_reduce, 1,
-              comm::all_reduce_sent(e.reduced_size, 2, memory::is_first ? 0 : 1) * sizeof(T));
+              comm::all_reduce_sent(e.reduced_size, 2, memory::is_first ? 0 : 1) * sizeof(gradient));
     }
     return 0;
   });

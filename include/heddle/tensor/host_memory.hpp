@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstring>
+#include <heddle/tensor/accumulation.hpp>
 #include <heddle/tensor/arena.hpp>
 #include <heddle/tensor/block_view.hpp>
 #include <heddle/tensor/scattering.hpp>
@@ -28,10 +29,17 @@ struct host_memory {
   static void clear(T* to, std::size_t n) {
     if (n != 0) std::memset(static_cast<void*>(to), 0, n * sizeof(T));
   }
-  /// to[n] += from[n]; they do not overlap.
-  template <class T>
-  static void add(T const* __restrict from, T* __restrict to, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
+  /// The same from one type of number to another: widened, or rounded.
+  template <class From, class To>
+  static void copy(From const* from, To* to, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<To>(static_cast<accumulation_t<From>>(from[i]));
+  }
+  /// to[n] += from[n], each sum rounded once; they do not overlap.
+  template <class From, class To>
+  static void add(From const* __restrict from, To* __restrict to, std::size_t n) {
+    using A = accumulation_t<To>;
+    for (std::size_t i = 0; i < n; ++i)
+      to[i] = static_cast<To>(static_cast<A>(to[i]) + static_cast<A>(static_cast<accumulation_t<From>>(from[i])));
   }
 
   // Between this memory and the host's. On a device they wait for what was asked for before.
@@ -74,23 +82,23 @@ struct host_memory {
 
   /// Elements [begin, begin + count) of every share of `tensor` to where they travel: share w's to `to + w·stride`.
   /// What a share has of padding is zero.
-  template <class T>
-  static void pack_shares(scattering const& s, T const* tensor, std::size_t begin, std::size_t count, T* to,
+  template <class From, class To>
+  static void pack_shares(scattering const& s, From const* tensor, std::size_t begin, std::size_t count, To* to,
                           std::size_t stride) {
     for_each_share_run(s, begin, count,
                        [&](std::size_t w, std::size_t at, std::size_t base, std::size_t real, std::size_t length) {
-                         T* const out = to + w * stride + at;
+                         To* const out = to + w * stride + at;
                          copy(tensor + base, out, real);
                          clear(out + real, length - real);
                        });
   }
   /// The opposite: real elements from there to `tensor`, added to what it has where `adds`.
-  template <class T>
-  static void unpack_shares(scattering const& s, T const* from, std::size_t stride, std::size_t begin,
-                            std::size_t count, T* tensor, bool adds) {
+  template <class From, class To>
+  static void unpack_shares(scattering const& s, From const* from, std::size_t stride, std::size_t begin,
+                            std::size_t count, To* tensor, bool adds) {
     for_each_share_run(s, begin, count,
                        [&](std::size_t w, std::size_t at, std::size_t base, std::size_t real, std::size_t) {
-                         T const* const in = from + w * stride + at;
+                         From const* const in = from + w * stride + at;
                          adds ? add(in, tensor + base, real) : copy(in, tensor + base, real);
                        });
   }

@@ -60,8 +60,14 @@ class step_context {
     heddle::redistribute(*comm_, path, in, out, scratch);
   }
   /// Completes a reduction over a dimension that the op splits; `axes` comes from `op_place::axes_of<Dimension>()`.
-  void sum_over(unsigned axes, std::span<element> data) { comm_->all_reduce(axes, data, comm::reduction::sum); }
-  void max_over(unsigned axes, std::span<element> data) { comm_->all_reduce(axes, data, comm::reduction::max); }
+  template <class T>
+  void sum_over(unsigned axes, std::span<T> data) {
+    comm_->all_reduce(axes, data, comm::reduction::sum);
+  }
+  template <class T>
+  void max_over(unsigned axes, std::span<T> data) {
+    comm_->all_reduce(axes, data, comm::reduction::max);
+  }
 
   // Modules say when a unit of parameters (nn/parameter_unit.hpp) is needed, and when its gradients are complete.
   void before_forward(std::size_t use, std::size_t copy) {

@@ -8,6 +8,7 @@
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -16,13 +17,18 @@ namespace heddle {
 /// Sums gradients over the ranks that hold parts of them, into their rest layouts: in buckets that travel while
 /// backward goes on. The first that comes of a step replaces what stands there, so that nobody clears it; the others,
 /// of later micro-batches or of other uses of the same parameter, are added.
-template <class Communicator, class T>
+///
+/// They travel as `Elements::travelling`, whatever the type of what modules leave, and arrive as `Elements::gradient`.
+template <class Communicator, class Elements>
 class gradient_reducer {
   using memory = heddle::memory_of<Communicator>;
+  using T = typename Elements::travelling;
+  using reduced_type = typename Elements::gradient;
 
  public:
   /// `reduced` leads to the reduced gradient of each entry.
-  gradient_reducer(process_groups<Communicator>& comm, parameter_table const& parameters, std::vector<T*> reduced)
+  gradient_reducer(process_groups<Communicator>& comm, parameter_table const& parameters,
+                   std::vector<reduced_type*> reduced)
       : comm_(&comm),
         parameters_(&parameters),
         buckets_(&parameters.buckets),
@@ -60,7 +66,8 @@ class gradient_reducer {
   }
 
   /// The unreduced gradient of one copy of entry n is complete. It is the caller's again when this returns.
-  void add(std::size_t n, std::size_t copy, T const* gradient) {
+  template <class Unreduced>
+  void add(std::size_t n, std::size_t copy, Unreduced const* gradient) {
     auto const& e = parameters_->entry[n];
     std::size_t const k = buckets_->class_of[n];
     bool const adds = begun_[first_copy_[n] + copy];
@@ -176,7 +183,7 @@ class gradient_reducer {
       auto const& e = parameters_->entry[s.entry];
       std::size_t const copy = s.copy * e.reduction.to_size;
       if (!c.restores) {
-        put(s.entry, copy + s.begin, at + s.at, s.count, s.adds);
+        put(s.entry, copy + s.begin, static_cast<T const*>(at + s.at), s.count, s.adds);
         continue;
       }
       memory::unpack_shares(scattering_of(comm_->mesh_of_ranks(), e.reduction), static_cast<T const*>(at + s.at),
@@ -184,25 +191,36 @@ class gradient_reducer {
     }
     b.segments.clear();
   }
-  void add_alone(std::size_t n, std::size_t copy, T const* gradient, bool adds) {
+  template <class Unreduced>
+  void add_alone(std::size_t n, std::size_t copy, Unreduced const* gradient, bool adds) {
     auto const& e = parameters_->entry[n];
     std::size_t const begin = copy * e.reduction.to_size;
-    if (!e.reduction.empty()) {
-      T* const to = room_.data() + buckets_->alone_offset;
-      redistribute(*comm_, e.reduction, gradient, to, to + slot<T>(e.reduction.to_size));
-      gradient = to;
+    if (e.reduction.empty()) {
+      if (static_cast<void const*>(gradient) != reduced_[n] + begin) put(n, begin, gradient, e.reduction.to_size, adds);
+      return;
     }
-    if (gradient != reduced_[n] + begin) put(n, begin, gradient, e.reduction.to_size, adds);
+    T* const to = room_.data() + buckets_->alone_offset;
+    T* scratch = to + slot<T>(e.reduction.to_size);
+    if constexpr (std::is_same_v<Unreduced, T>) {
+      redistribute(*comm_, e.reduction, gradient, to, scratch);
+    } else {
+      T* const converted = scratch;
+      scratch += slot<T>(e.reduction.from_size);
+      memory::copy(gradient, converted, e.reduction.from_size);
+      redistribute(*comm_, e.reduction, static_cast<T const*>(converted), to, scratch);
+    }
+    put(n, begin, static_cast<T const*>(to), e.reduction.to_size, adds);
   }
-  void put(std::size_t n, std::size_t begin, T const* from, std::size_t count, bool adds) {
-    T* const to = reduced_[n] + begin;
+  template <class From>
+  void put(std::size_t n, std::size_t begin, From const* from, std::size_t count, bool adds) {
+    reduced_type* const to = reduced_[n] + begin;
     adds ? memory::add(from, to, count) : memory::copy(from, to, count);
   }
 
   process_groups<Communicator>* comm_;
   parameter_table const* parameters_;
   bucket_table const* buckets_;
-  std::vector<T*> reduced_;
+  std::vector<reduced_type*> reduced_;
   typename memory::template arena<T> room_;
   std::vector<state> of_;                ///< of each class of buckets
   std::vector<std::size_t> first_copy_;  ///< of each entry, in `begun_`

@@ -19,13 +19,19 @@
 
 namespace heddle {
 
-/// One rank's parameters, gradients and optimizer state, each in its rest layout, with the redistributions between rest
-/// and use.
-template <class Communicator, class T, class Optimizer, class Backend>
+/// One rank's parameters, gradients and optimizer state, each in its rest layout and of its type, with the
+/// redistributions between rest and use. Master weights are optimizer state: they lie as it does, and parameters are
+/// rounded copies of them.
+template <class Communicator, class Elements, class Optimizer, class Backend>
 class parameter_store final : public parameter_service {
+  using T = typename Elements::value;
+  using gradient_type = typename Elements::gradient;
+  using master_type = typename Elements::master;
+  static constexpr bool has_master = Elements::has_master;
   using gatherer = parameter_gatherer<Communicator, T>;
   using memory = typename Backend::memory;
-  using room = typename memory::template arena<T>;
+  template <class U>
+  using room = typename memory::template arena<U>;
   static constexpr std::size_t slots = Optimizer::slots;
 
  public:
@@ -37,9 +43,10 @@ class parameter_store final : public parameter_service {
         parameters_(&parameters),
         at_once_(parameters.reduces_at_once),
         value_(parameters.elements),
+        window_(parameters.window_elements),
         gradient_(parameters.gradient_elements),
         reduced_(parameters.reduced_elements),
-        state_(parameters.state_elements * slots),
+        state_(parameters.state_elements * (slots + (has_master ? 1 : 0))),
         value_pointer_(parameters.of_use.size()),
         gradient_pointer_(parameters.of_use.size()),
         gatherer_(comm, parameters, value_.data(), value_pointer_),
@@ -53,8 +60,7 @@ class parameter_store final : public parameter_service {
       parameter_entry const& e = entry_of_use(k);
       // What is gathered has no address until its unit is needed.
       value_pointer_[k] = e.gather.empty() ? value_.data() + e.offset : nullptr;
-      if (e.trainable)
-        gradient_pointer_[k] = gradient_.data() + (at_once_ ? parameters.window_offset[k] : e.gradient_offset);
+      if (e.trainable) gradient_pointer_[k] = left_at(k);
     }
     initialise(seed);
   }
@@ -66,19 +72,20 @@ class parameter_store final : public parameter_service {
   [[nodiscard]] T* const* gradients() const { return gradient_pointer_.data(); }
   [[nodiscard]] std::optional<Communicator> const& ends() const { return ends_; }
 
-  [[nodiscard]] parameter_view<T> view(std::size_t n) const {
+  [[nodiscard]] parameter_view<Elements> view(std::size_t n) const {
     parameter_entry const& e = parameters_->entry[n];
-    return {&e, value_.data() + e.offset, e.trainable ? reduced(n) : nullptr, !parameters_->is_second_copy(n)};
+    return {&e, value_.data() + e.offset, e.trainable ? reduced(n) : nullptr,
+            has_master && e.trainable ? master(n) : nullptr, !parameters_->is_second_copy(n)};
   }
-  [[nodiscard]] std::array<T*, slots> state(std::size_t n) const {
-    std::array<T*, slots> s{};
+  [[nodiscard]] std::array<master_type*, slots> state(std::size_t n) const {
+    std::array<master_type*, slots> s{};
     for (std::size_t k = 0; k < slots; ++k)
       s[k] = state_.data() + k * parameters_->state_elements + parameters_->entry[n].state_offset;
     return s;
   }
   [[nodiscard]] std::size_t parameter_bytes() const { return value_.bytes(); }
   [[nodiscard]] std::size_t gathered_bytes() const { return gatherer_.bytes(); }
-  [[nodiscard]] std::size_t gradient_bytes() const { return gradient_.bytes() + reduced_.bytes(); }
+  [[nodiscard]] std::size_t gradient_bytes() const { return window_.bytes() + gradient_.bytes() + reduced_.bytes(); }
   [[nodiscard]] std::size_t bucket_bytes() const { return reducer_.bytes(); }
   [[nodiscard]] std::size_t state_bytes() const { return state_.bytes(); }
 
@@ -86,24 +93,30 @@ class parameter_store final : public parameter_service {
   void before_forward(std::size_t use, std::size_t copy) override { gatherer_.before(direction::forward, use, copy); }
   void before_backward(std::size_t use, std::size_t copy) override {
     gatherer_.before(direction::backward, use, copy);
-    if (at_once_)
+    if (windows_)
       for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
         if (e.trainable) memory::clear(gradient_pointer_[k], e.reduction.from_size);
       });
   }
   void after_backward(std::size_t use, std::size_t copy) override {
-    if (!reduces_now_) return;
+    if (!windows_ && !reduces_now_) return;
     for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
+      if (!e.trainable) return;
+      if (at_once_) {
+        reducer_.add(parameters_->of_use[k], copy, static_cast<T const*>(gradient_pointer_[k]));
+        return;
+      }
+      gradient_type* const sum = gradient_.data() + e.gradient_offset + copy * e.reduction.from_size;
+      if (windows_) memory::add(static_cast<T const*>(gradient_pointer_[k]), sum, e.reduction.from_size);
       // An accumulated gradient is complete when the last of its uses has added to it.
-      if (e.trainable && (at_once_ || e.last_use == k))
-        reducer_.add(parameters_->of_use[k], copy,
-                     gradient_pointer_[k] + (at_once_ ? 0 : copy * e.reduction.from_size));
+      if (reduces_now_ && e.last_use == k)
+        reducer_.add(parameters_->of_use[k], copy, static_cast<gradient_type const*>(sum));
     });
   }
   [[nodiscard]] std::size_t parameter_slot(std::size_t use, std::size_t copy) const override {
     return entry_of_use(use).gather.empty() ? copy : 0;
   }
-  [[nodiscard]] std::size_t gradient_slot(std::size_t, std::size_t copy) const override { return at_once_ ? 0 : copy; }
+  [[nodiscard]] std::size_t gradient_slot(std::size_t, std::size_t copy) const override { return windows_ ? 0 : copy; }
 
   /// The next thing that this rank computes is a pass in direction `d`: its first parameters may begin to arrive.
   void expect(direction d) { gatherer_.expect(d); }
@@ -126,7 +139,8 @@ class parameter_store final : public parameter_service {
     reducer_.finish();
     for (std::size_t const n : parameters_->shared)
       if (parameters_->entry[n].trainable)
-        ends_->all_reduce(std::span<T>(reduced(n), parameters_->entry[n].reduced_size), comm::reduction::sum);
+        ends_->all_reduce(std::span<gradient_type>(reduced(n), parameters_->entry[n].reduced_size),
+                          comm::reduction::sum);
   }
 
   /// Adds this rank's share of the squared global norm to *sum, in the backend's memory: each element is counted on one
@@ -134,7 +148,8 @@ class parameter_store final : public parameter_service {
   void add_squared_norm(double* sum) const {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n)
       if (parameters_->entry[n].trainable && owns(n))
-        Backend::add_sum_of_squares(static_cast<T const*>(reduced(n)), parameters_->entry[n].reduced_size, sum);
+        Backend::add_sum_of_squares(static_cast<gradient_type const*>(reduced(n)), parameters_->entry[n].reduced_size,
+                                    sum);
   }
 
   /// One optimizer step of every parameter that is trained, in the layout of its state: where it rests, if this rank's
@@ -145,17 +160,33 @@ class parameter_store final : public parameter_service {
       auto const& e = parameters_->entry[n];
       if (!e.trainable) continue;
       facts.decays = e.decays;
-      T* const rest = value_.data() + e.offset;
-      if (e.to_state.empty() && e.gradient_to_state.empty() && e.from_state.empty()) {
-        Optimizer::template update<Backend>(options, facts, rest, static_cast<T const*>(reduced(n)), state(n),
-                                            e.state_size);
+      if (rests_as_state(e)) {
+        update_part(options, facts, {value_.data() + e.offset, reduced(n), master(n), state(n), e.state_size}, scratch);
         continue;
       }
       for (std::size_t copy = 0; copy < e.copies; ++copy)
-        e.updates_in_place(comm_->mesh_of_ranks()) ? update_in_place(n, copy, options, facts)
+        e.updates_in_place(comm_->mesh_of_ranks()) ? update_in_place(n, copy, options, facts, scratch)
                                                    : update_copy(n, copy, options, facts, scratch);
     }
     returning_.run();
+  }
+
+  /// Master weights become the parameters' values, widened. `scratch` as for `update`.
+  void take_values(T* scratch) {
+    for (std::size_t n = 0; has_master && n < parameters_->entry.size(); ++n) {
+      auto const& e = parameters_->entry[n];
+      for (std::size_t copy = 0; e.trainable && copy < e.copies; ++copy) {
+        T const* from = value_.data() + e.offset + copy * e.gather.from_size;
+        if (e.updates_in_place(comm_->mesh_of_ranks())) {
+          from += comm_->along(e.to_state.step[0].axis).rank() * e.to_state.to_size;
+        } else if (!e.to_state.empty()) {
+          T* const mine = scratch + parameters_->update_piece;
+          redistribute(*comm_, e.to_state, from, mine, mine + slot<T>(e.to_state.to_size));
+          from = mine;
+        }
+        memory::copy(from, master(n) + copy * e.to_state.to_size, e.to_state.to_size);
+      }
+    }
   }
 
  private:
@@ -169,39 +200,73 @@ class parameter_store final : public parameter_service {
         for (std::size_t k = use; k < use + unit.uses; ++k) f(k, entry_of_use(k));
   }
 
+  static bool rests_as_state(parameter_entry const& e) {
+    return e.to_state.empty() && e.gradient_to_state.empty() && e.from_state.empty();
+  }
+  /// Some weights with what an update of them reads and writes. `w` are the weights themselves, or copies of `master`.
+  struct part {
+    T* w;
+    gradient_type const* g;
+    master_type* master;
+    std::array<master_type*, slots> state;
+    std::size_t size;
+  };
+  void update_part(typename Optimizer::options const& options, update_facts const& facts, part const& p,
+                   [[maybe_unused]] T* scratch) {
+    if constexpr (!has_master) {
+      Optimizer::template update<Backend>(options, facts, p.w, p.g, p.state, p.size);
+    } else {
+      if constexpr (detail::UpdatesFrom<Optimizer, master_type, gradient_type>) {
+        Optimizer::template update<Backend>(options, facts, p.master, p.g, p.state, p.size);
+      } else {
+        auto* const wide = reinterpret_cast<master_type*>(scratch);
+        auto state = p.state;
+        for (std::size_t begin = 0; begin < p.size; begin += detail::update_piece) {
+          std::size_t const size = p.size - begin < detail::update_piece ? p.size - begin : detail::update_piece;
+          memory::copy(p.g + begin, wide, size);
+          Optimizer::template update<Backend>(options, facts, p.master + begin, static_cast<master_type const*>(wide),
+                                              state, size);
+          for (auto& s : state) s += size;
+        }
+      }
+      memory::copy(static_cast<master_type const*>(p.master), p.w, p.size);
+    }
+  }
   void update_in_place(std::size_t n, std::size_t copy, typename Optimizer::options const& options,
-                       update_facts const& facts) {
+                       update_facts const& facts, T* scratch) {
     auto const& e = parameters_->entry[n];
-    std::size_t const part = e.to_state.to_size;
+    std::size_t const size = e.to_state.to_size;
     T* const rest = value_.data() + e.offset + copy * e.gather.from_size;
-    T* const w = rest + comm_->along(e.to_state.step[0].axis).rank() * part;
-    Optimizer::template update<Backend>(options, facts, w, static_cast<T const*>(reduced(n) + copy * part),
-                                        state_of_copy(n, copy), part);
+    T* const w = rest + comm_->along(e.to_state.step[0].axis).rank() * size;
+    update_part(options, facts, of_copy(n, copy, w, reduced(n) + copy * size, size), scratch);
     returning_.add(e.from_state, w, rest, nullptr);
   }
   void update_copy(std::size_t n, std::size_t copy, typename Optimizer::options const& options,
                    update_facts const& facts, T* scratch) {
     auto const& e = parameters_->entry[n];
-    std::size_t const part = slot<T>(e.to_state.to_size);
+    std::size_t const size = e.to_state.to_size;
+    // The layout of `stage_parameters::scratch`.
+    T* const my_w = scratch + parameters_->update_piece;
+    auto* const my_g = reinterpret_cast<gradient_type*>(my_w + slot<T>(size));
+    gradient_type* const rest_of_gradients = my_g + slot<gradient_type>(size);
+    T* const rest_of_scratch = reinterpret_cast<T*>(rest_of_gradients);
     T* const rest = value_.data() + e.offset + copy * e.gather.from_size;
-    T* w = rest;
-    T const* g = reduced(n) + copy * e.reduction.to_size;
-    if (!e.to_state.empty()) {
-      redistribute(*comm_, e.to_state, static_cast<T const*>(rest), scratch, scratch + 2 * part);
-      w = scratch;
-    }
+    T* w = e.to_state.empty() ? rest : my_w;
+    gradient_type const* g = reduced(n) + copy * e.reduction.to_size;
+    if constexpr (!has_master)
+      if (!e.to_state.empty()) redistribute(*comm_, e.to_state, static_cast<T const*>(rest), w, rest_of_scratch);
     if (!e.gradient_to_state.empty()) {
-      redistribute(*comm_, e.gradient_to_state, g, scratch + part, scratch + 2 * part);
-      g = scratch + part;
+      redistribute(*comm_, e.gradient_to_state, g, my_g, rest_of_gradients);
+      g = my_g;
     }
-    Optimizer::template update<Backend>(options, facts, w, g, state_of_copy(n, copy), e.to_state.to_size);
-    if (!e.from_state.empty()) redistribute(*comm_, e.from_state, static_cast<T const*>(w), rest, scratch + 2 * part);
+    update_part(options, facts, of_copy(n, copy, w, g, size), scratch);
+    if (!e.from_state.empty()) redistribute(*comm_, e.from_state, static_cast<T const*>(w), rest, rest_of_scratch);
   }
 
-  [[nodiscard]] std::array<T*, slots> state_of_copy(std::size_t n, std::size_t copy) const {
-    auto s = state(n);
-    for (auto& slot_pointer : s) slot_pointer += copy * parameters_->entry[n].to_state.to_size;
-    return s;
+  [[nodiscard]] part of_copy(std::size_t n, std::size_t copy, T* w, gradient_type const* g, std::size_t size) const {
+    part p{w, g, master(n) + copy * size, state(n), size};
+    for (auto& s : p.state) s += copy * size;
+    return p;
   }
   [[nodiscard]] std::size_t copies_updated_in_place() const {
     std::size_t copies = 0;
@@ -214,26 +279,44 @@ class parameter_store final : public parameter_service {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n) {
       auto const& e = parameters_->entry[n];
       T* const w = value_.data() + e.offset;
-      index_map const map = local_index_map(comm_->mesh_of_ranks(), e.dims, e.rest, comm_->at());
-      switch (e.init.kind) {
-        case initializer::kind_type::zeros:
-          break;
-        case initializer::kind_type::ones:
-          Backend::fill_real(T(1), w, map);
-          break;
-        case initializer::kind_type::normal:
-          Backend::fill_normal(w, map, random_key{seed, 0, e.id}, 0.0, e.init.stddev);
-          break;
-      }
+      begin_as(e, w, e.rest, seed);
+      if constexpr (has_master)
+        if (e.trainable) begin_as(e, master(n), e.state_rest, seed);
+    }
+  }
+  /// Numbers of a narrow type are those of a wide one, rounded.
+  template <class U>
+  void begin_as(parameter_entry const& e, U* w, layout const& l, std::uint64_t seed) {
+    index_map const map = local_index_map(comm_->mesh_of_ranks(), e.dims, l, comm_->at());
+    switch (e.init.kind) {
+      case initializer::kind_type::zeros:
+        break;
+      case initializer::kind_type::ones:
+        Backend::fill_real(U(1), w, map);
+        break;
+      case initializer::kind_type::normal:
+        Backend::fill_normal(w, map, random_key{seed, 0, e.id}, 0.0, e.init.stddev);
+        break;
     }
   }
 
-  [[nodiscard]] T* reduced(std::size_t n) const {
+  /// Where modules leave the gradient of use k, or of its first copy.
+  [[nodiscard]] T* left_at(std::size_t k) const {
+    if constexpr (!Elements::widens_gradients)
+      if (!at_once_) return gradient_.data() + entry_of_use(k).gradient_offset;
+    return window_.data() + parameters_->window_offset[k];
+  }
+  /// The last slot of the state, where there are masters.
+  [[nodiscard]] master_type* master(std::size_t n) const {
+    return has_master ? state_.data() + slots * parameters_->state_elements + parameters_->entry[n].state_offset
+                      : nullptr;
+  }
+  [[nodiscard]] gradient_type* reduced(std::size_t n) const {
     auto const& e = parameters_->entry[n];
     return e.reduces_in_place ? gradient_.data() + e.gradient_offset : reduced_.data() + e.reduced_offset;
   }
-  [[nodiscard]] std::vector<T*> reduced_pointers() const {
-    std::vector<T*> all(parameters_->entry.size());
+  [[nodiscard]] std::vector<gradient_type*> reduced_pointers() const {
+    std::vector<gradient_type*> all(parameters_->entry.size());
     for (std::size_t n = 0; n < all.size(); ++n) all[n] = reduced(n);
     return all;
   }
@@ -247,15 +330,17 @@ class parameter_store final : public parameter_service {
   process_groups<Communicator>* comm_;
   parameter_table const* parameters_;
   bool at_once_;
-  room value_;
-  room gradient_;
-  room reduced_;
-  room state_;
+  bool windows_ = at_once_ || Elements::widens_gradients;
+  room<T> value_;
+  room<T> window_;
+  room<gradient_type> gradient_;
+  room<gradient_type> reduced_;
+  room<master_type> state_;
   std::vector<T*> value_pointer_;
   std::vector<T*> gradient_pointer_;
   gatherer gatherer_;
   redistributions_in_flight<Communicator, T> returning_;  ///< updated parameters, to their rest layout
-  gradient_reducer<Communicator, T> reducer_;
+  gradient_reducer<Communicator, Elements> reducer_;
   bool reduces_now_ = false;
   std::optional<Communicator> ends_;
 };

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/plan/stage_memory.hpp>
+#include <heddle/precision/loss_scale.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <heddle/tensor/traffic.hpp>
 #include <span>
 
@@ -30,31 +32,42 @@ struct loss_sum {
 /// What every rank knows after a step.
 struct step_result {
   loss_sum loss;
-  double gradient_norm = 0;  ///< before clipping
+  double gradient_norm = 0;  ///< before clipping, without the loss scale
+  double loss_scale = 1;     ///< of this step
+  bool skipped = false;      ///< gradients overflowed: nothing was updated, and the next step has a smaller scale
 };
 
 /// This rank's part of a parameter, for inspection.
-template <class T>
+template <class Elements>
 struct parameter_view {
   parameter_entry const* entry = nullptr;
-  T* value = nullptr;
-  T* gradient = nullptr;  ///< null where the parameter is frozen
-  bool owned = true;      ///< false for the second copy of a parameter shared by two stages
+  typename Elements::value* value = nullptr;
+  typename Elements::gradient* gradient = nullptr;  ///< null where the parameter is frozen
+  /// Where `Elements::has_master` and the parameter is trained: what `value` is a copy of, in the layout of the
+  /// optimizer's state.
+  typename Elements::master* master = nullptr;
+  bool owned = true;  ///< false for the second copy of a parameter shared by two stages
 };
 
 /// A rank's part of a training run, whatever the kind of its communicator.
-template <class T, class Optimizer>
+template <class Elements, class Optimizer>
 class stage_interface {
  public:
+  using master = typename Elements::master;
+  using logit = accumulation_t<typename Elements::value>;
   using options = typename Optimizer::options;
   virtual ~stage_interface() = default;
   virtual step_result step(std::int32_t const* tokens, std::int32_t const* targets,
                            step_facts<options> const& facts) = 0;
   virtual loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) = 0;
-  virtual void logits(std::int32_t const* tokens, std::span<T> out) = 0;
+  virtual void logits(std::int32_t const* tokens, std::span<logit> out) = 0;
+  /// After values were written through `parameter`: master weights become what was written.
+  virtual void take_values() = 0;
+  [[nodiscard]] virtual loss_scale_state loss_scale() const = 0;
+  virtual void set_loss_scale(loss_scale_state const& state) = 0;
   [[nodiscard]] virtual std::size_t parameter_count() const = 0;
-  [[nodiscard]] virtual parameter_view<T> parameter(std::size_t n) = 0;
-  [[nodiscard]] virtual std::array<T*, Optimizer::slots> optimizer_state(std::size_t n) = 0;
+  [[nodiscard]] virtual parameter_view<Elements> parameter(std::size_t n) = 0;
+  [[nodiscard]] virtual std::array<master*, Optimizer::slots> optimizer_state(std::size_t n) = 0;
   [[nodiscard]] virtual memory_table allocated() const = 0;
   [[nodiscard]] virtual traffic_table sent() const = 0;
 };

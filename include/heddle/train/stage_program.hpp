@@ -19,6 +19,7 @@ struct stage_program {
   using context = step_context<T, Backend, Communicator>;
 
   bool is_first = false, is_last = false;
+  loss_scale_policy scale{};
   std::size_t micro_batches = 1;
   layout token_layout{};
   layout output_layout{};
@@ -126,6 +127,7 @@ struct stage_program_of {
     program p{};
     p.is_first = memory::is_first;
     p.is_last = memory::is_last;
+    p.scale = R::precision.scale;
     p.micro_batches = R::plan::micro_batches;
     p.token_layout = R::token_layout;
     p.output_layout = stage::output_layout;

@@ -22,10 +22,12 @@ namespace heddle {
 
 /// One rank's part of a training run: the arenas, the schedule's interpreter, the gradient reduction and the optimizer
 /// around the specialised code of its stage.
-template <class T, class Optimizer, class Backend, class Communicator>
-class stage_runner final : public stage_interface<T, Optimizer> {
+template <class Elements, class Optimizer, class Backend, class Communicator>
+class stage_runner final : public stage_interface<Elements, Optimizer> {
+  using T = typename Elements::value;
+  using logit = accumulation_t<T>;
   using program = stage_program<T, Backend, Communicator>;
-  using store = parameter_store<Communicator, T, Optimizer, Backend>;
+  using store = parameter_store<Communicator, Elements, Optimizer, Backend>;
   using groups = process_groups<Communicator>;
   using direction = typename store::direction;
   using handle = typename Communicator::handle;
@@ -49,6 +51,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
         stage_index_(p.parameters->stages > 1 ? comm.at()[p.parameters->pipeline_axis] : 0),
         in_flight_(p.peak_in_flight(stage_index_)),
         store_(comm, *p.parameters, seed),
+        scale_(first_state(p.scale)),
         output_gradients_(p.output_gradients(stage_index_)),
         activations_(in_flight_ * p.slot_elements),
         scratch_(output_gradients_ * p.output_gradient_elements + p.scratch_elements),
@@ -66,7 +69,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     backwards_ = 0;
     step_result result;
     result.loss.count = count_targets();
-    seed_gradient_ = result.loss.count > 0 ? 1 / result.loss.count : 0;
+    seed_gradient_ = result.loss.count > 0 ? scale_.scale / result.loss.count : 0;
     begin_loss();
     context_.begin_step(facts.seed, facts.step, true);
     auto const actions = p_->actions(stage_index_);
@@ -103,7 +106,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   }
 
   /// The logits of the first micro-batch of the data rank, [micro_batch, context, vocabulary], on every rank.
-  void logits(std::int32_t const* tokens, std::span<T> out) override {
+  void logits(std::int32_t const* tokens, std::span<logit> out) override {
     begin_call();
     take_tokens(tokens, tokens);
     arena<T> const all(out.size());
@@ -119,7 +122,13 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     store_.release();
     if (p_->parameters->stages > 1)
       pipeline().broadcast(std::span<T>(all.data(), all.size()), p_->parameters->stages - 1);
-    memory::to_host(static_cast<T const*>(all.data()), out.data(), out.size());
+    if constexpr (std::is_same_v<T, logit>) {
+      memory::to_host(static_cast<T const*>(all.data()), out.data(), out.size());
+    } else {
+      std::vector<T> narrow(out.size());
+      memory::to_host(static_cast<T const*>(all.data()), narrow.data(), out.size());
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<logit>(narrow[i]);
+    }
     put(agreement, agreement_summand(0));
     sums const totals = sum_over(comm_->all_axes(), agreement, agreement);
     midway_ = false;
@@ -127,8 +136,13 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   }
 
   [[nodiscard]] std::size_t parameter_count() const override { return p_->parameters->entry.size(); }
-  [[nodiscard]] parameter_view<T> parameter(std::size_t n) override { return store_.view(n); }
-  [[nodiscard]] std::array<T*, slots> optimizer_state(std::size_t n) override { return store_.state(n); }
+  [[nodiscard]] parameter_view<Elements> parameter(std::size_t n) override { return store_.view(n); }
+  void take_values() override { store_.take_values(scratch()); }
+  [[nodiscard]] loss_scale_state loss_scale() const override { return scale_; }
+  void set_loss_scale(loss_scale_state const& state) override { scale_ = state; }
+  [[nodiscard]] std::array<typename Elements::master*, slots> optimizer_state(std::size_t n) override {
+    return store_.state(n);
+  }
   [[nodiscard]] memory_table allocated() const override {
     return {{store_.parameter_bytes(), store_.gathered_bytes(), store_.gradient_bytes(), store_.state_bytes(),
              store_.bucket_bytes(), activations_.bytes(), scratch_.bytes(), tokens_.bytes()}};
@@ -296,7 +310,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   void begin_loss() { memory::clear(scalar_at(loss), 1); }
   /// In training after backward, which may be what computes it (nn/chunked_loss.hpp).
   void add_loss(std::size_t s) {
-    if (owns_loss()) Backend::add_to_total(static_cast<T const*>(slot_at(s) + p_->output), scalar_at(loss));
+    if (owns_loss()) Backend::add_to_total(loss_value(static_cast<T const*>(slot_at(s) + p_->output)), scalar_at(loss));
   }
   void forward_through(std::size_t m, std::size_t s) {
     sent_activation_[s].wait();
@@ -308,7 +322,8 @@ class stage_runner final : public stage_interface<T, Optimizer> {
     sent_gradient_[s].wait();
     context_.begin_micro_batch(m, targets_at(m));
     store_.begin_backward(++backwards_ == p_->micro_batches);
-    if (p_->is_last) Backend::template fill<1>(static_cast<T>(seed_gradient_), output_gradient(s));
+    if (p_->is_last)
+      Backend::template fill<1>(static_cast<accumulation_t<T>>(seed_gradient_), loss_value(output_gradient(s)));
     T* const slot = slot_at(s);
     p_->backward(context_, frame_of_slot(s), tokens_at(m), slot + p_->input, slot + p_->output, output_gradient(s),
                  slot + p_->input_gradient);
@@ -330,18 +345,29 @@ class stage_runner final : public stage_interface<T, Optimizer> {
                   "targets; parameters are unchanged; the rate of this rank is " +
                   detail::number_text(facts.learning_rate) +
                   ": give all ranks one rate, and fill the batches of ranks with the same data_rank() alike");
-    result.gradient_norm = std::sqrt(totals[squared_norm]);
+    double const loss_scale = scale_.scale;
+    result.loss_scale = loss_scale;
+    result.gradient_norm = std::sqrt(totals[squared_norm]) / loss_scale;
     result.loss.sum = totals[loss];
-    if (!std::isfinite(result.gradient_norm) || !std::isfinite(result.loss.sum))
+    // All ranks have the same sum, so they agree. A smaller scale cures no loss.
+    bool const overflowed = !std::isfinite(result.gradient_norm);
+    result.skipped = overflowed && std::isfinite(result.loss.sum) && p_->scale.adapts() && loss_scale > p_->scale.least;
+    if (result.skipped) {
+      scale_ = after_step(p_->scale, scale_, true);
+      return;
+    }
+    if (overflowed || !std::isfinite(result.loss.sum))
       throw error("trainer: at step " + std::to_string(facts.step) + " the loss is " +
                   detail::number_text(result.loss.mean()) + " and the gradient norm " +
                   detail::number_text(result.gradient_norm) +
+                  (p_->scale.adapts() ? ", with a loss scale of " + detail::number_text(loss_scale) : "") +
                   "; parameters are unchanged; lower the learning rate, clip, or check the data");
     midway_ = true;
     bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
-    double const scale = too_long ? facts.clip / result.gradient_norm : 1;
-    store_.update(facts.optimizer,
-                  update_facts{static_cast<std::size_t>(facts.step) + 1, facts.learning_rate, scale, false}, scratch());
+    double const scale = (too_long ? facts.clip / result.gradient_norm : 1) / loss_scale;
+    // The optimizer counts its updates: a step that was skipped is none.
+    store_.update(facts.optimizer, update_facts{++updates_, facts.learning_rate, scale, false}, scratch());
+    scale_ = after_step(p_->scale, scale_, false);
   }
 
   program const* p_;
@@ -351,6 +377,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   std::size_t stage_index_;
   std::size_t in_flight_;
   store store_;
+  loss_scale_state scale_;
   std::size_t output_gradients_;
   arena<T> activations_;
   arena<T> scratch_;
@@ -362,6 +389,7 @@ class stage_runner final : public stage_interface<T, Optimizer> {
   std::vector<handle> sent_gradient_;
   bool midway_ = false;        ///< in a call, or one was not ended
   std::size_t backwards_ = 0;  ///< of this step
+  std::size_t updates_ = 0;
   double seed_gradient_ = 0;
 };
 

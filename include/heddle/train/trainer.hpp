@@ -41,7 +41,10 @@ class basic_trainer {
   using optimizer_type = typename PlanType::optimizer_type;
 
  public:
+  using elements = typename R::elements;
   using element = typename R::element;
+  /// Of `logits`: wide enough to compute with.
+  using logit = accumulation_t<element>;
   using optimizer_options = typename optimizer_type::options;
   using options = trainer_options<optimizer_options>;
 
@@ -60,7 +63,7 @@ class basic_trainer {
     detail::check_options<optimizer_type>(o);
     detail::check_agreement<optimizer_type>(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
-      stage_ = std::make_unique<stage_runner<element, optimizer_type, Backend, Communicator>>(
+      stage_ = std::make_unique<stage_runner<elements, optimizer_type, typename R::backend, Communicator>>(
           stage_program_of<R, decltype(kind)::value, Communicator>::value, rank, o.seed, o.trace);
       return 0;
     });
@@ -109,14 +112,22 @@ class basic_trainer {
   }
 
   /// Logits of this data rank's first micro-batch, [micro_batch_size, context, vocabulary], on every rank.
-  std::vector<element> logits(std::span<std::int32_t const> tokens) {
+  std::vector<logit> logits(std::span<std::int32_t const> tokens) {
     check(tokens, tokens);
-    std::vector<element> out(micro_batch_size * context * Model::vocabulary);
+    std::vector<logit> out(micro_batch_size * context * Model::vocabulary);
     stage_->logits(tokens.data(), out);
     return out;
   }
 
-  /// Steps taken.
+  /// After values were written through `parameter(n).value`, on all ranks: a master weight becomes what was written,
+  /// and not the other way round at the next step.
+  void take_values() { stage_->take_values(); }
+  /// The state of the loss scale: with parameters and optimizer state what a run continues from.
+  [[nodiscard]] loss_scale_state loss_scale() const { return stage_->loss_scale(); }
+  /// Continues from a state that `loss_scale` gave, the same on all ranks.
+  void set_loss_scale(loss_scale_state const& state) { stage_->set_loss_scale(state); }
+
+  /// Steps taken, those that were skipped included.
   [[nodiscard]] std::uint64_t steps() const { return step_; }
   /// Bytes that this rank holds, by category: equal to the plan's constants.
   [[nodiscard]] memory_table allocated() const { return stage_->allocated(); }
@@ -125,7 +136,9 @@ class basic_trainer {
 
   /// This rank's parameters, one by one.
   [[nodiscard]] std::size_t parameter_count() const { return stage_->parameter_count(); }
-  [[nodiscard]] parameter_view<element> parameter(std::size_t n) { return stage_->parameter(n); }
+  [[nodiscard]] parameter_view<elements> parameter(std::size_t n) { return stage_->parameter(n); }
+  /// The optimizer's state of one: this rank's part, in the layout `entry->state_rest`.
+  [[nodiscard]] auto optimizer_state(std::size_t n) { return stage_->optimizer_state(n); }
 
  private:
   /// The number of tokens does not say it: a batch of another shape has the wrong sequences.
@@ -153,7 +166,7 @@ class basic_trainer {
 
   coordinates at_;
   options options_;
-  std::unique_ptr<stage_interface<element, optimizer_type>> stage_;
+  std::unique_ptr<stage_interface<elements, optimizer_type>> stage_;
   std::uint64_t step_ = 0;
 };
 

@@ -44,8 +44,8 @@ T* aligned_scratch(T* scratch) {
 
 /// Forward of one head after its keys and values are packed.
 template <class Head, class T>
-void attend(std::size_t queries, std::size_t keys, strided_rows<T const> q, T const* k, T const* v, strided_rows<T> y,
-            T* log_sum_exp, T* scratch) {
+void attend(std::size_t queries, std::size_t keys, strided_rows<T const> q, accumulation_t<T> const* k,
+            accumulation_t<T> const* v, strided_rows<T> y, accumulation_t<T>* log_sum_exp, accumulation_t<T>* scratch) {
   for (std::size_t first = 0; first < queries; first += tile_queries)
     Head::forward({q.row(first), q.stride}, queries - first < tile_queries ? queries - first : tile_queries, k, v, keys,
                   static_cast<std::ptrdiff_t>(first + keys) - static_cast<std::ptrdiff_t>(queries),
@@ -54,9 +54,10 @@ void attend(std::size_t queries, std::size_t keys, strided_rows<T const> q, T co
 
 /// Backward of one head: dq is written, dk (without its factor) and dv, packed, are added to.
 template <class Head, class T>
-void attend_backward(std::size_t queries, std::size_t keys, strided_rows<T const> q, T const* k, T const* v,
-                     strided_rows<T const> y, strided_rows<T const> dy, T const* log_sum_exp, strided_rows<T> dq, T* dk,
-                     T* dv, T* scratch) {
+void attend_backward(std::size_t queries, std::size_t keys, strided_rows<T const> q, accumulation_t<T> const* k,
+                     accumulation_t<T> const* v, strided_rows<T const> y, strided_rows<T const> dy,
+                     accumulation_t<T> const* log_sum_exp, strided_rows<T> dq, accumulation_t<T>* dk,
+                     accumulation_t<T>* dv, accumulation_t<T>* scratch) {
   for (std::size_t first = 0; first < queries; first += tile_queries)
     Head::backward({q.row(first), q.stride}, queries - first < tile_queries ? queries - first : tile_queries, k, v,
                    keys, static_cast<std::ptrdiff_t>(first + keys) - static_cast<std::ptrdiff_t>(queries),
@@ -65,10 +66,10 @@ void attend_backward(std::size_t queries, std::size_t keys, strided_rows<T const
 }
 
 template <class T>
-void unpack_rows(T const* from, std::size_t width, std::size_t rows, std::size_t columns, T factor,
-                 strided_rows<T> to) {
+void unpack_rows(accumulation_t<T> const* from, std::size_t width, std::size_t rows, std::size_t columns,
+                 accumulation_t<T> factor, strided_rows<T> to) {
   for (std::size_t r = 0; r < rows; ++r)
-    for (std::size_t c = 0; c < columns; ++c) to.row(r)[c] = from[r * width + c] * factor;
+    for (std::size_t c = 0; c < columns; ++c) to.row(r)[c] = static_cast<T>(from[r * width + c] * factor);
 }
 
 }  // namespace detail
@@ -78,7 +79,7 @@ void unpack_rows(T const* from, std::size_t width, std::size_t rows, std::size_t
 /// FlashAttention-2's tiles (Dao, arXiv 2307.08691): no matrix of scores, scratch linear in the sequence, on-line
 /// softmax, probabilities computed again in the backward pass from `log_sum_exp`.
 ///
-/// All arrays row-major and contiguous, T float or double:
+/// All arrays row-major and contiguous, sums and what is kept for backward in `accumulation_t<T>`:
 ///   qkv, dqkv        [Batch, Sequence, KvHeads, Group + 2, HeadDim]; of a key-value head the slots 0..Group-1 are its
 ///   query
 ///                    heads, slot Group its key, slot Group+1 its value
@@ -101,16 +102,17 @@ struct attentions {
   /// Writes y and log_sum_exp.
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void attention(T const* qkv, T* y, T* log_sum_exp, T* scratch) {
+  static void attention(T const* qkv, T* y, accumulation_t<T>* log_sum_exp, accumulation_t<T>* scratch) {
+    using A = accumulation_t<T>;
     using shape = detail::fused_attention_shape<Batch, Sequence, KvHeads, Group, HeadDim>;
     using head = detail::attention_head<T, HeadDim>;
-    constexpr std::size_t bytes = attention_scratch<Batch, Sequence, KvHeads, Group, HeadDim>() * sizeof(T);
+    constexpr std::size_t bytes = attention_scratch<Batch, Sequence, KvHeads, Group, HeadDim>() * sizeof(A);
     detail::deal(Batch * KvHeads, bytes, reinterpret_cast<std::byte*>(scratch),
                  [=](std::size_t which, std::byte* memory) {
                    std::size_t const b = which / KvHeads, h = which % KvHeads;
-                   T* const k = detail::aligned_scratch(reinterpret_cast<T*>(memory));
-                   T* const v = k + head::packed(Sequence);
-                   T* const block = v + head::packed(Sequence);
+                   A* const k = detail::aligned_scratch(reinterpret_cast<A*>(memory));
+                   A* const v = k + head::packed(Sequence);
+                   A* const block = v + head::packed(Sequence);
                    head::pack(qkv + shape::input(b, h, Group), shape::input_stride, Sequence, k);
                    head::pack(qkv + shape::input(b, h, Group + 1), shape::input_stride, Sequence, v);
                    for (std::size_t g = 0; g < Group; ++g)
@@ -123,22 +125,24 @@ struct attentions {
   /// Writes dqkv, given qkv and what forward wrote.
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void attention_backward(T const* qkv, T const* y, T const* log_sum_exp, T const* dy, T* dqkv, T* scratch) {
+  static void attention_backward(T const* qkv, T const* y, accumulation_t<T> const* log_sum_exp, T const* dy, T* dqkv,
+                                 accumulation_t<T>* scratch) {
+    using A = accumulation_t<T>;
     using shape = detail::fused_attention_shape<Batch, Sequence, KvHeads, Group, HeadDim>;
     using head = detail::attention_head<T, HeadDim>;
     constexpr std::size_t packed = head::packed(Sequence);
-    constexpr std::size_t bytes = attention_backward_scratch<Batch, Sequence, KvHeads, Group, HeadDim>() * sizeof(T);
+    constexpr std::size_t bytes = attention_backward_scratch<Batch, Sequence, KvHeads, Group, HeadDim>() * sizeof(A);
     detail::deal(
         Batch * KvHeads, bytes, reinterpret_cast<std::byte*>(scratch), [=](std::size_t which, std::byte* memory) {
           std::size_t const b = which / KvHeads, h = which % KvHeads;
-          T* const k = detail::aligned_scratch(reinterpret_cast<T*>(memory));
-          T* const v = k + packed;
-          T* const dk = v + packed;
-          T* const dv = dk + packed;
-          T* const block = dv + packed;
+          A* const k = detail::aligned_scratch(reinterpret_cast<A*>(memory));
+          A* const v = k + packed;
+          A* const dk = v + packed;
+          A* const dv = dk + packed;
+          A* const block = dv + packed;
           head::pack(qkv + shape::input(b, h, Group), shape::input_stride, Sequence, k);
           head::pack(qkv + shape::input(b, h, Group + 1), shape::input_stride, Sequence, v);
-          std::memset(dk, 0, 2 * packed * sizeof(T));
+          std::memset(dk, 0, 2 * packed * sizeof(A));
           for (std::size_t g = 0; g < Group; ++g)
             detail::attend_backward<head, T>(Sequence, Sequence, {qkv + shape::input(b, h, g), shape::input_stride}, k,
                                              v, {y + shape::output(b, h, g), shape::output_stride},
@@ -147,7 +151,7 @@ struct attentions {
                                              {dqkv + shape::input(b, h, g), shape::input_stride}, dk, dv, block);
           detail::unpack_rows<T>(dk, head::width, Sequence, HeadDim, head::scale(),
                                  {dqkv + shape::input(b, h, Group), shape::input_stride});
-          detail::unpack_rows<T>(dv, head::width, Sequence, HeadDim, T(1),
+          detail::unpack_rows<T>(dv, head::width, Sequence, HeadDim, 1,
                                  {dqkv + shape::input(b, h, Group + 1), shape::input_stride});
         });
   }
@@ -168,10 +172,12 @@ struct attentions {
   /// i + Keys - Queries, so with Queries > Keys the first ones see nothing.
   template <std::size_t Queries, std::size_t Keys, std::size_t HeadDim, class T>
   static void attention_core(T const* q, std::size_t q_stride, T const* k, std::size_t k_stride, T const* v,
-                             std::size_t v_stride, T* y, std::size_t y_stride, T* log_sum_exp, T* scratch) {
+                             std::size_t v_stride, T* y, std::size_t y_stride, accumulation_t<T>* log_sum_exp,
+                             accumulation_t<T>* scratch) {
     using head = detail::attention_head<T, HeadDim>;
-    T* const packed_k = detail::aligned_scratch(scratch);
-    T* const packed_v = packed_k + head::packed(Keys);
+    using A = accumulation_t<T>;
+    A* const packed_k = detail::aligned_scratch(scratch);
+    A* const packed_v = packed_k + head::packed(Keys);
     head::pack(k, k_stride, Keys, packed_k);
     head::pack(v, v_stride, Keys, packed_v);
     detail::attend<head, T>(Queries, Keys, {q, q_stride}, packed_k, packed_v, {y, y_stride}, log_sum_exp,
@@ -182,20 +188,22 @@ struct attentions {
   template <std::size_t Queries, std::size_t Keys, std::size_t HeadDim, class T>
   static void attention_core_backward(T const* q, std::size_t q_stride, T const* k, std::size_t k_stride, T const* v,
                                       std::size_t v_stride, T const* y, T const* dy, std::size_t y_stride,
-                                      T const* log_sum_exp, T* dq, T* dk, T* dv, T* scratch) {
+                                      accumulation_t<T> const* log_sum_exp, T* dq, T* dk, T* dv,
+                                      accumulation_t<T>* scratch) {
     using head = detail::attention_head<T, HeadDim>;
+    using A = accumulation_t<T>;
     constexpr std::size_t packed = head::packed(Keys);
-    T* const packed_k = detail::aligned_scratch(scratch);
-    T* const packed_v = packed_k + packed;
-    T* const packed_dk = packed_v + packed;
-    T* const packed_dv = packed_dk + packed;
+    A* const packed_k = detail::aligned_scratch(scratch);
+    A* const packed_v = packed_k + packed;
+    A* const packed_dk = packed_v + packed;
+    A* const packed_dv = packed_dk + packed;
     head::pack(k, k_stride, Keys, packed_k);
     head::pack(v, v_stride, Keys, packed_v);
-    std::memset(packed_dk, 0, 2 * packed * sizeof(T));
+    std::memset(packed_dk, 0, 2 * packed * sizeof(A));
     detail::attend_backward<head, T>(Queries, Keys, {q, q_stride}, packed_k, packed_v, {y, y_stride}, {dy, y_stride},
                                      log_sum_exp, {dq, q_stride}, packed_dk, packed_dv, packed_dv + packed);
     detail::unpack_rows<T>(packed_dk, head::width, Keys, HeadDim, head::scale(), {dk, k_stride});
-    detail::unpack_rows<T>(packed_dv, head::width, Keys, HeadDim, T(1), {dv, v_stride});
+    detail::unpack_rows<T>(packed_dv, head::width, Keys, HeadDim, 1, {dv, v_stride});
   }
 };
 

@@ -114,8 +114,9 @@ template <std::size_t Half, class T>
 /// to[c·to_stride + r] = factor · from[r·from_stride + c] for r < rows, c < columns; columns of `to` from `rows` up to
 /// `padded_rows` (a multiple of the lanes) become 0.
 template <class T>
-void transpose_scaled(T const* from, std::size_t from_stride, std::size_t rows, std::size_t columns, T factor, T* to,
-                      std::size_t to_stride, std::size_t padded_rows) {
+void transpose_scaled(T const* from, std::size_t from_stride, std::size_t rows, std::size_t columns,
+                      accumulation_t<T> factor, accumulation_t<T>* to, std::size_t to_stride, std::size_t padded_rows) {
+  using A = accumulation_t<T>;
   constexpr std::size_t n = lane_count_v<T>;
   for (std::size_t r = 0; r < padded_rows; r += n) {
     std::size_t c = 0;
@@ -123,24 +124,30 @@ void transpose_scaled(T const* from, std::size_t from_stride, std::size_t rows, 
       for (; c + n <= columns; c += n) {
         lanes<T> block[n];
         for (std::size_t i = 0; i < n; ++i) block[i] = load(from + (r + i) * from_stride + c, whole<T>{}) * factor;
-        transpose_stages<1, T>(block);
+        transpose_stages<1, A>(block);
         for (std::size_t i = 0; i < n; ++i) store(to + (c + i) * to_stride + r, block[i]);
       }
     for (; c < columns; ++c)
       for (std::size_t i = 0; i < n; ++i)
-        to[c * to_stride + r + i] = r + i < rows ? from[(r + i) * from_stride + c] * factor : T(0);
+        to[c * to_stride + r + i] = r + i < rows ? static_cast<A>(from[(r + i) * from_stride + c]) * factor : A(0);
   }
 }
 
 /// to[padded_rows, width] = from[rows, columns] with zeros around it.
 template <class T>
-void pack_rows(T const* from, std::size_t from_stride, std::size_t rows, std::size_t columns, T* to, std::size_t width,
-               std::size_t padded_rows) {
+void pack_rows(T const* from, std::size_t from_stride, std::size_t rows, std::size_t columns, accumulation_t<T>* to,
+               std::size_t width, std::size_t padded_rows) {
+  using A = accumulation_t<T>;
   for (std::size_t r = 0; r < rows; ++r) {
-    std::memcpy(to + r * width, from + r * from_stride, columns * sizeof(T));
-    for (std::size_t c = columns; c < width; ++c) to[r * width + c] = T(0);
+    T const* const row = from + r * from_stride;
+    if constexpr (is_narrow<T>)
+      for_each_group<T>(columns,
+                        [=](std::size_t i, auto count) { store<A>(to + r * width + i, load(row + i, count), count); });
+    else
+      std::memcpy(to + r * width, row, columns * sizeof(T));
+    for (std::size_t c = columns; c < width; ++c) to[r * width + c] = A(0);
   }
-  std::memset(to + rows * width, 0, (padded_rows - rows) * width * sizeof(T));
+  std::memset(to + rows * width, 0, (padded_rows - rows) * width * sizeof(A));
 }
 
 /// 2^x for x <= 0, also -inf (exactly 0) and NaN (NaN); 0 below the smallest normal number. Relative error below 2

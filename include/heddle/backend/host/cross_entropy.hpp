@@ -14,8 +14,10 @@ namespace heddle::host {
 namespace detail {
 
 template <class T>
-inline void cross_entropy_max(std::size_t rows, std::size_t width, T const* logits, std::size_t valid, T* row_max) {
-  constexpr T lowest = -std::numeric_limits<T>::infinity();
+inline void cross_entropy_max(std::size_t rows, std::size_t width, T const* logits, std::size_t valid,
+                              accumulation_t<T>* row_max) {
+  using A = accumulation_t<T>;
+  constexpr A lowest = -std::numeric_limits<A>::infinity();
   deal_rows(rows, valid, function_grain, [=](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       T const* const x = logits + row * width;
@@ -25,7 +27,7 @@ inline void cross_entropy_max(std::size_t rows, std::size_t width, T const* logi
         lanes<T> const value = load(x + i, count, lowest);
         highest = highest >= value ? highest : (highest == highest ? value : highest);
       });
-      T result = highest[0];
+      A result = highest[0];
       for (std::size_t i = 1; i < lane_count_v<T>; ++i)
         if (!(result >= highest[i]) && result == result) result = highest[i];
       row_max[row] = result;
@@ -35,18 +37,19 @@ inline void cross_entropy_max(std::size_t rows, std::size_t width, T const* logi
 
 template <class T>
 inline void cross_entropy_sum(std::size_t rows, std::size_t width, T const* logits, std::size_t valid,
-                              std::int64_t first, std::int32_t const* targets, T const* row_max, T* row_sum,
-                              T* target_logit) {
-  T const lowest = -std::numeric_limits<T>::infinity();
+                              std::int64_t first, std::int32_t const* targets, accumulation_t<T> const* row_max,
+                              accumulation_t<T>* row_sum, accumulation_t<T>* target_logit) {
+  using A = accumulation_t<T>;
+  A const lowest = -std::numeric_limits<A>::infinity();
   deal_rows(rows, valid, function_grain, [=](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       T const* const x = logits + row * width;
-      T const highest = row_max[row];
-      row_sum[row] = sum_over<T>(valid, [x, highest, lowest](std::size_t i, auto count) {
-        return exponential<T>(load(x + i, count, lowest) - highest);
+      A const highest = row_max[row];
+      row_sum[row] = sum_over<A>(valid, [x, highest, lowest](std::size_t i, auto count) {
+        return exponential<A>(load(x + i, count, lowest) - highest);
       });
       std::size_t const column = table_row(targets[row], first, valid);
-      target_logit[row] = column < valid ? x[column] : T(0);
+      target_logit[row] = column < valid ? static_cast<A>(x[column]) : A(0);
     }
   });
 }
@@ -70,7 +73,8 @@ inline double cross_entropy_loss(std::size_t rows, std::int32_t const* targets, 
 template <class T>
 inline void cross_entropy_backward(std::size_t rows, std::size_t width, T const* logits, std::size_t valid,
                                    std::int64_t first, std::int32_t const* targets, std::int32_t ignore_index,
-                                   T const* log_sum_exp, T scale, T* dlogits) {
+                                   accumulation_t<T> const* log_sum_exp, accumulation_t<T> scale, T* dlogits) {
+  using A = accumulation_t<T>;
   deal_rows(rows, width, function_grain, [=](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       T const* const x = logits + row * width;
@@ -78,12 +82,21 @@ inline void cross_entropy_backward(std::size_t rows, std::size_t width, T const*
       bool const counts = targets[row] != ignore_index;
       std::size_t const real = counts ? valid : 0;
       if (counts) {
-        T const normaliser = log_sum_exp[row];
-        for_each_group<T>(valid, [=](std::size_t i, auto count) {
-          store<T>(dx + i, scale * exponential<T>(load(x + i, count) - normaliser), count);
-        });
+        A const normaliser = log_sum_exp[row];
+        // Read before dx, which may be x, takes its place.
         std::size_t const column = table_row(targets[row], first, valid);
-        if (column < valid) dx[column] -= scale;
+        lanes<T> at_target{};
+        if constexpr (is_narrow<T>)
+          if (column < valid) at_target = scale * exponential<A>(load(x + column, std::size_t{1}) - normaliser) - scale;
+        for_each_group<T>(valid, [=](std::size_t i, auto count) {
+          store<T>(dx + i, scale * exponential<A>(load(x + i, count) - normaliser), count);
+        });
+        if (column < valid) {
+          if constexpr (is_narrow<T>)
+            store<T>(dx + column, at_target, 1);  // rounded once
+          else
+            dx[column] -= scale;
+        }
       }
       for (std::size_t i = real; i < width; ++i) dx[i] = T(0);
     }
@@ -101,14 +114,15 @@ inline void cross_entropy_backward(std::size_t rows, std::size_t width, T const*
 struct cross_entropy {
   /// row_max[Rows] of the real columns; -infinity where there are none. NaN if a real logit is NaN.
   template <std::size_t Rows, std::size_t Vocab, class T>
-  static void cross_entropy_max(T const* logits, std::size_t valid, T* row_max) {
+  static void cross_entropy_max(T const* logits, std::size_t valid, accumulation_t<T>* row_max) {
     detail::cross_entropy_max(Rows, Vocab, logits, valid, row_max);
   }
 
   /// row_sum[Rows] = Σ exp(logit - row_max) over the real columns; target_logit[Rows], 0 where the target is not here.
   template <std::size_t Rows, std::size_t Vocab, class T>
   static void cross_entropy_sum(T const* logits, std::size_t valid, std::int64_t first, std::int32_t const* targets,
-                                T const* row_max, T* row_sum, T* target_logit) {
+                                accumulation_t<T> const* row_max, accumulation_t<T>* row_sum,
+                                accumulation_t<T>* target_logit) {
     detail::cross_entropy_sum(Rows, Vocab, logits, valid, first, targets, row_max, row_sum, target_logit);
   }
 
@@ -125,8 +139,8 @@ struct cross_entropy {
   /// `logits` itself.
   template <std::size_t Rows, std::size_t Vocab, class T>
   static void cross_entropy_backward(T const* logits, std::size_t valid, std::int64_t first,
-                                     std::int32_t const* targets, std::int32_t ignore_index, T const* log_sum_exp,
-                                     T const* scale, T* dlogits) {
+                                     std::int32_t const* targets, std::int32_t ignore_index,
+                                     accumulation_t<T> const* log_sum_exp, accumulation_t<T> const* scale, T* dlogits) {
     detail::cross_entropy_backward(Rows, Vocab, logits, valid, first, targets, ignore_index, log_sum_exp, *scale,
                                    dlogits);
   }

@@ -16,48 +16,55 @@ namespace detail {
 /// is summed.
 template <class T, class Body>
 inline void sum_over_row_blocks(std::size_t rows, std::size_t width, T* total, T* more, Body const& body) {
+  using A = accumulation_t<T>;
   constexpr std::size_t least = 32, most = 32;
   std::size_t const length = rows <= least * most ? least : (rows + most - 1) / most;
-  if (rows <= length) {
-    body(std::size_t{0}, rows, total, more);
-    return;
-  }
+  if constexpr (!is_narrow<T>)
+    if (rows <= length) {
+      body(std::size_t{0}, rows, total, more);
+      return;
+    }
   std::size_t const blocks = (rows + length - 1) / length;
   if (total == nullptr) {
-    T* const no_sums = nullptr;
+    A* const no_sums = nullptr;
     deal(blocks, [&](std::size_t block) {
       body(block * length, block + 1 < blocks ? (block + 1) * length : rows, no_sums, no_sums);
     });
     return;
   }
   std::size_t const share = (more == nullptr ? 1 : 2) * width;
-  T* const sums = reinterpret_cast<T*>(workspace::of_this_thread().get(blocks * share * sizeof(T)));
+  A* const sums = reinterpret_cast<A*>(workspace::of_this_thread().get(blocks * share * sizeof(A)));
   deal(blocks, [&](std::size_t block) {
-    T* const own = sums + block * share;
-    std::memset(static_cast<void*>(own), 0, share * sizeof(T));
+    A* const own = sums + block * share;
+    std::memset(static_cast<void*>(own), 0, share * sizeof(A));
     body(block * length, block + 1 < blocks ? (block + 1) * length : rows, own,
          more == nullptr ? nullptr : own + width);
   });
-  for (std::size_t block = 0; block < blocks; ++block) {
-    add_to(width, sums + block * share, total);
-    if (more != nullptr) add_to(width, sums + block * share + width, more);
+  std::size_t done = 0;
+  if constexpr (is_narrow<T>)  // rounded once
+    for (; done + 1 < blocks; ++done) add_to(share, sums + done * share, sums + (done + 1) * share);
+  for (; done < blocks; ++done) {
+    add_to(width, sums + done * share, total);
+    if (more != nullptr) add_to(width, sums + done * share + width, more);
   }
 }
 
 template <class T>
 inline void layer_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                       T const* beta, T epsilon, T* y, T* mean, T* rstd) {
+                       T const* beta, accumulation_t<T> epsilon, T* y, accumulation_t<T>* mean,
+                       accumulation_t<T>* rstd) {
+  using A = accumulation_t<T>;
   x += first * width;
   y += first * width;
   for (std::size_t row = first; row < last; ++row, x += width, y += width) {
-    T const average =
-        sum_over<T>(width, [x](std::size_t i, auto count) { return load(x + i, count); }) / static_cast<T>(width);
+    A const average =
+        sum_over<A>(width, [x](std::size_t i, auto count) { return load(x + i, count); }) / static_cast<A>(width);
     // The second pass over a row that is in the first-level cache by now; E[x²] - E[x]² would cancel.
-    T const squares = sum_over<T>(width, [x, average](std::size_t i, auto count) -> lanes<T> {
+    A const squares = sum_over<A>(width, [x, average](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const centred = load(x + i, count, average) - average;
       return centred * centred;
     });
-    T const inverse = T(1) / std::sqrt(squares / static_cast<T>(width) + epsilon);
+    A const inverse = A(1) / std::sqrt(squares / static_cast<A>(width) + epsilon);
     mean[row] = average;
     rstd[row] = inverse;
     for_each_group<T>(width, [=](std::size_t i, auto count) {
@@ -83,15 +90,17 @@ inline void store_onto(std::size_t n, T const* base, T* out, F value) {
 
 template <class T>
 [[gnu::noinline]] inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x,
-                                                  T const* gamma, T const* mean, T const* rstd, T const* dy,
-                                                  T const* base, T* dx, T* dgamma, T* dbeta) {
+                                                  T const* gamma, accumulation_t<T> const* mean,
+                                                  accumulation_t<T> const* rstd, T const* dy, T const* base, T* dx,
+                                                  accumulation_t<T>* dgamma, accumulation_t<T>* dbeta) {
+  using A = accumulation_t<T>;
   x += first * width;
   dy += first * width;
   dx += first * width;
   if (base != nullptr) base += first * width;
   for (std::size_t row = first; row < last; ++row, x += width, dy += width, dx += width) {
-    T const average = mean[row];
-    T const inverse = rstd[row];
+    A const average = mean[row];
+    A const inverse = rstd[row];
     lanes<T> sum{}, projection{};
     for_each_group<T>(width, [&](std::size_t i, auto count) {
       lanes<T> const d = load(dy + i, count);
@@ -99,11 +108,11 @@ template <class T>
       lanes<T> const scaled = d * load(gamma + i, count);
       sum += scaled;
       projection += scaled * normal;
-      if (dgamma != nullptr) store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
-      if (dbeta != nullptr) store<T>(dbeta + i, load(dbeta + i, count) + d, count);
+      if (dgamma != nullptr) store<A>(dgamma + i, load(dgamma + i, count) + d * normal, count);
+      if (dbeta != nullptr) store<A>(dbeta + i, load(dbeta + i, count) + d, count);
     });
-    T const shift = sum_of_lanes<T>(sum) / static_cast<T>(width);
-    T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
+    A const shift = sum_of_lanes<A>(sum) / static_cast<A>(width);
+    A const slope = sum_of_lanes<A>(projection) / static_cast<A>(width);
     store_onto(width, base, dx, [=](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const normal = (load(x + i, count) - average) * inverse;
       lanes<T> const scaled = load(dy + i, count) * load(gamma + i, count);
@@ -114,16 +123,17 @@ template <class T>
 }
 
 template <class T>
-inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma, T epsilon,
-                     T* y, T* rstd) {
+inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
+                     accumulation_t<T> epsilon, T* y, accumulation_t<T>* rstd) {
+  using A = accumulation_t<T>;
   x += first * width;
   y += first * width;
   for (std::size_t row = first; row < last; ++row, x += width, y += width) {
-    T const squares = sum_over<T>(width, [x](std::size_t i, auto count) -> lanes<T> {
+    A const squares = sum_over<A>(width, [x](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const value = load(x + i, count);
       return value * value;
     });
-    T const inverse = T(1) / std::sqrt(squares / static_cast<T>(width) + epsilon);
+    A const inverse = A(1) / std::sqrt(squares / static_cast<A>(width) + epsilon);
     rstd[row] = inverse;
     for_each_group<T>(width, [=](std::size_t i, auto count) {
       store<T>(y + i, load(x + i, count) * inverse * load(gamma + i, count), count);
@@ -133,22 +143,23 @@ inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T c
 
 template <class T>
 [[gnu::noinline]] inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x,
-                                                T const* gamma, T const* rstd, T const* dy, T const* base, T* dx,
-                                                T* dgamma) {
+                                                T const* gamma, accumulation_t<T> const* rstd, T const* dy,
+                                                T const* base, T* dx, accumulation_t<T>* dgamma) {
+  using A = accumulation_t<T>;
   x += first * width;
   dy += first * width;
   dx += first * width;
   if (base != nullptr) base += first * width;
   for (std::size_t row = first; row < last; ++row, x += width, dy += width, dx += width) {
-    T const inverse = rstd[row];
+    A const inverse = rstd[row];
     lanes<T> projection{};
     for_each_group<T>(width, [&](std::size_t i, auto count) {
       lanes<T> const d = load(dy + i, count);
       lanes<T> const normal = load(x + i, count) * inverse;
       projection += d * load(gamma + i, count) * normal;
-      if (dgamma != nullptr) store<T>(dgamma + i, load(dgamma + i, count) + d * normal, count);
+      if (dgamma != nullptr) store<A>(dgamma + i, load(dgamma + i, count) + d * normal, count);
     });
-    T const slope = sum_of_lanes<T>(projection) / static_cast<T>(width);
+    A const slope = sum_of_lanes<A>(projection) / static_cast<A>(width);
     store_onto(width, base, dx, [=](std::size_t i, auto count) -> lanes<T> {
       lanes<T> const normal = load(x + i, count) * inverse;
       lanes<T> const scaled = load(dy + i, count) * load(gamma + i, count);
@@ -160,14 +171,16 @@ template <class T>
 
 }  // namespace detail
 
-/// Normalisation of each row. Row sums have one order; gradients of the parameters are summed in blocks of rows, and
-/// over the blocks in order. Blocks are dealt to the threads of the rank. `y` may be `x`, and `dx` may be `dy`, `x` or
-/// `base`. The last argument of backward, a device's, is not used.
+/// Normalisation of each row; what is kept of a row, and the sums of gradients, are in `accumulation_t<T>`. Row sums
+/// have one order; gradients of the parameters are summed in blocks of rows, and over the blocks in order. Blocks are
+/// dealt to the threads of the rank. `y` may be `x`, and `dx` may be `dy`, `x` or `base`. The last
+/// argument of backward, a device's, is not used.
 struct norms {
   /// y[Rows,Width] = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon) with the biased variance; also
   /// mean[Rows] and rstd[Rows] for the backward pass. `beta` may be null. Ba et al., arXiv 1607.06450 §3.
   template <std::size_t Rows, std::size_t Width, class T>
-  static void layer_norm(T const* x, T const* gamma, T const* beta, T epsilon, T* y, T* mean, T* rstd) {
+  static void layer_norm(T const* x, T const* gamma, T const* beta, accumulation_t<T> epsilon, T* y,
+                         accumulation_t<T>* mean, accumulation_t<T>* rstd) {
     detail::deal_rows(Rows, Width, detail::function_grain, [=](std::size_t first, std::size_t last) {
       detail::layer_norm(first, last, Width, x, gamma, beta, epsilon, y, mean, rstd);
     });
@@ -176,17 +189,18 @@ struct norms {
   /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += and dbeta[Width] +=, each
   /// unless it is null; without dgamma there is no dbeta
   template <std::size_t Rows, std::size_t Width, class T>
-  static void layer_norm_backward(T const* x, T const* gamma, T const* mean, T const* rstd, T const* dy,
-                                  std::type_identity_t<T> const* base, T* dx, T* dgamma, T* dbeta, T* = nullptr) {
+  static void layer_norm_backward(T const* x, T const* gamma, accumulation_t<T> const* mean,
+                                  accumulation_t<T> const* rstd, T const* dy, std::type_identity_t<T> const* base,
+                                  T* dx, T* dgamma, T* dbeta, T* = nullptr) {
     detail::sum_over_row_blocks(
-        Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, T* gamma_sums, T* beta_sums) {
+        Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, auto* gamma_sums, auto* beta_sums) {
           detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, base, dx, gamma_sums, beta_sums);
         });
   }
 
   /// y[Rows,Width] = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon). Zhang and Sennrich, arXiv 1910.07467 §4.
   template <std::size_t Rows, std::size_t Width, class T>
-  static void rms_norm(T const* x, T const* gamma, T epsilon, T* y, T* rstd) {
+  static void rms_norm(T const* x, T const* gamma, accumulation_t<T> epsilon, T* y, accumulation_t<T>* rstd) {
     detail::deal_rows(Rows, Width, detail::function_grain, [=](std::size_t first, std::size_t last) {
       detail::rms_norm(first, last, Width, x, gamma, epsilon, y, rstd);
     });
@@ -195,10 +209,10 @@ struct norms {
   /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += unless that is
   /// null
   template <std::size_t Rows, std::size_t Width, class T>
-  static void rms_norm_backward(T const* x, T const* gamma, T const* rstd, T const* dy,
+  static void rms_norm_backward(T const* x, T const* gamma, accumulation_t<T> const* rstd, T const* dy,
                                 std::type_identity_t<T> const* base, T* dx, T* dgamma, T* = nullptr) {
     detail::sum_over_row_blocks(Rows, Width, dgamma, static_cast<T*>(nullptr),
-                                [=](std::size_t first, std::size_t last, T* sums, T*) {
+                                [=](std::size_t first, std::size_t last, auto* sums, auto*) {
                                   detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, base, dx, sums);
                                 });
   }

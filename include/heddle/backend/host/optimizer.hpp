@@ -18,9 +18,15 @@ struct narrow_lanes {
 
 template <class T>
 inline lanes<double> load_widened(T const* from, std::size_t count) {
-  typename narrow_lanes<T>::vector narrow{};
-  std::memcpy(&narrow, from, count * sizeof(T));
-  return __builtin_convertvector(narrow, lanes<double>);
+  if constexpr (is_narrow<T>) {
+    float wide[lane_count_v<double>] = {};
+    for (std::size_t i = 0; i < count; ++i) wide[i] = static_cast<float>(from[i]);
+    return load_widened(wide, count);
+  } else {
+    typename narrow_lanes<T>::vector some{};
+    std::memcpy(&some, from, count * sizeof(T));
+    return __builtin_convertvector(some, lanes<double>);
+  }
 }
 
 }  // namespace detail
@@ -60,13 +66,14 @@ struct optimizers {
     *total += static_cast<double>(*x);
   }
 
-  /// One AdamW step of w[n] with gradient g, first moment m, second moment v, in one pass (28 bytes a float parameter):
+  /// One AdamW step of w[n] with gradient g, first moment m, second moment v, in one pass (28 bytes a float parameter);
+  /// g may be of a type that is computed with in T:
   ///   g' = gradient_scale·g;  m = β1·m + (1-β1)·g';  v = β2·v + (1-β2)·g'²
   ///   w = w - lr·weight_decay·w - lr·m̂/(√v̂ + ε),  m̂ = m/bias_correction1, v̂ = v/bias_correction2
   /// Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, with the decay scaled by the learning rate as in PyTorch. ε
   /// is added after the bias correction and outside the root.
-  template <class T>
-  static void adamw(T* w, T const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
+  template <class T, class G>
+  static void adamw(T* w, G const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
     using detail::lanes;
     using detail::load;
     using detail::store;

@@ -63,8 +63,8 @@ inline void activate(lanes<T> const& x, lanes<T>& y, lanes<T>& slope) {
   }
 }
 
-template <class T>
-inline void add_to(std::size_t n, T const* x, T* out) {
+template <class T, class X>
+inline void add_to(std::size_t n, X const* x, T* out) {
   map(
       n, out, [](lanes<T> const& a, lanes<T> const& b) -> lanes<T> { return a + b; }, static_cast<T const*>(out), x);
 }
@@ -111,7 +111,7 @@ inline void activation(std::size_t n, T const* x, T* y) {
       function_grain, n, y,
       [](lanes<T> const& a) -> lanes<T> {
         lanes<T> value, slope;
-        activate<T, Kind>(a, value, slope);
+        activate<accumulation_t<T>, Kind>(a, value, slope);
         return value;
       },
       x);
@@ -123,7 +123,7 @@ inline void activation_backward(std::size_t n, T const* x, T const* dy, T* dx) {
       function_grain, n, dx,
       [](lanes<T> const& a, lanes<T> const& d) -> lanes<T> {
         lanes<T> value, slope;
-        activate<T, Kind>(a, value, slope);
+        activate<accumulation_t<T>, Kind>(a, value, slope);
         return d * slope;
       },
       x, dy);
@@ -137,7 +137,7 @@ inline void gated(std::size_t rows, std::size_t width, T const* x, T* y) {
           width, y + row * width,
           [](lanes<T> const& gate, lanes<T> const& up) -> lanes<T> {
             lanes<T> value, slope;
-            activate<T, Kind>(gate, value, slope);
+            activate<accumulation_t<T>, Kind>(gate, value, slope);
             return value * up;
           },
           x + 2 * row * width, x + (2 * row + 1) * width);
@@ -154,7 +154,7 @@ inline void gated_backward(std::size_t rows, std::size_t width, T const* x, T co
         lanes<T> const d = load(dy + row * width + i, count);
         lanes<T> const factor = load(up + i, count);
         lanes<T> value, slope;
-        activate<T, Kind>(load(gate + i, count), value, slope);
+        activate<accumulation_t<T>, Kind>(load(gate + i, count), value, slope);
         store<T>(dgate + i, d * factor * slope, count);
         store<T>(dup + i, d * value, count);
       });
@@ -185,7 +185,7 @@ struct pointwise {
 
   /// x[N] *= factor
   template <std::size_t N, class T>
-  static void scale(T factor, T* x) {
+  static void scale(accumulation_t<T> factor, T* x) {
     using detail::lanes;
     detail::map_dealt(
         detail::sum_grain, N, x, [factor](lanes<T> const& a) -> lanes<T> { return a * factor; },

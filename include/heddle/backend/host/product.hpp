@@ -2,6 +2,8 @@
 #pragma once
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/eigen.hpp>
+#include <heddle/backend/host/product_blocking.hpp>
+#include <heddle/backend/host/widened_product.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -38,29 +40,6 @@ constexpr product_parts cut_product(std::size_t m, std::size_t n, std::size_t k)
     parts *= 2;
   }
 }
-
-/// Eigen's blocking parameters for a row-major c[m,n], with our packing buffers. Eigen computes cᵀ = op(b)ᵀ·op(a)ᵀ
-/// column-major, so its rows are our columns.
-template <class T>
-struct product_blocking : Eigen::internal::level3_blocking<T, T> {
-  product_blocking(Eigen::Index m, Eigen::Index n, Eigen::Index k) {
-    this->m_mc = n;
-    this->m_nc = m;
-    this->m_kc = k;
-    Eigen::internal::computeProductBlockingSizes<T, T, 1>(this->m_kc, this->m_mc, this->m_nc);
-  }
-  [[nodiscard]] std::size_t bytes() const { return first_bytes() + rounded(this->m_kc * this->m_nc); }
-  void pack_into(std::byte* memory) {
-    this->m_blockA = reinterpret_cast<T*>(memory);
-    this->m_blockB = reinterpret_cast<T*>(memory + first_bytes());
-  }
-
- private:
-  [[nodiscard]] std::size_t first_bytes() const { return rounded(this->m_kc * this->m_mc); }
-  static std::size_t rounded(Eigen::Index elements) {
-    return (static_cast<std::size_t>(elements) * sizeof(T) + 127) / 128 * 128;
-  }
-};
 
 /// One instance per element type and layout, whatever the shapes. Eigen's products with compile-time sizes, which cost
 /// a second of -O3 compile time each, were not faster from 65 columns up (AVX2, best of interleaved runs, GFLOP/s:
@@ -104,24 +83,46 @@ template <class T, bool TransposeA, bool TransposeB>
   });
 }
 
+/// Operands as they are, or widened ones.
+template <class T, bool TransposeA, bool TransposeB>
+inline void product_of(std::size_t m, std::size_t n, std::size_t k, T const* a, T const* b, T* c, bool accumulate) {
+  if constexpr (is_narrow<T>)
+    widened_product<widened_operand<T>, TransposeA, TransposeB>(m, n, k, a, b, c, accumulate);
+  else
+    product_in_parts<T, TransposeA, TransposeB>(m, n, k, a, b, c, accumulate);
+}
+
 }  // namespace detail
 
 /// Matrix products, row-major and contiguous. `TransposeA`: `a` is stored [K,M]; `TransposeB`: `b` is stored [N,K].
 /// Dealt in parts to the threads of the rank (`thread_team`), each part sequential. The order of the sums is fixed by
 /// the shapes and the machine's caches. `c` must not overlap the operands. Scratch memory is kept per thread, and the
 /// last argument, a device's, is not used; a second call of the same shape allocates nothing. The blocking is Goto and
-/// van de Geijn's, "Anatomy of high-performance matrix multiplication" (2008), from Eigen.
+/// van de Geijn's, "Anatomy of high-performance matrix multiplication" (2008), from Eigen. Of a narrow type, sums are
+/// in float and rounded once.
 struct products {
   /// c[M,N] = op(a)[M,K]·op(b)[K,N]
   template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB, class T>
   static void product(T const* a, T const* b, T* c, T* = nullptr) {
-    detail::product_in_parts<T, TransposeA, TransposeB>(M, N, K, a, b, c, false);
+    detail::product_of<T, TransposeA, TransposeB>(M, N, K, a, b, c, false);
   }
 
   /// c[M,N] += op(a)[M,K]·op(b)[K,N]
   template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB, class T>
   static void product_accumulate(T const* a, T const* b, T* c, T* = nullptr) {
-    detail::product_in_parts<T, TransposeA, TransposeB>(M, N, K, a, b, c, true);
+    detail::product_of<T, TransposeA, TransposeB>(M, N, K, a, b, c, true);
+  }
+};
+
+/// The same with the operands of products of float rounded to tf32, as a device's tensor cores do.
+struct tfloat32_products {
+  template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB>
+  static void product(float const* a, float const* b, float* c, float* = nullptr) {
+    detail::widened_product<detail::tfloat32_operand, TransposeA, TransposeB>(M, N, K, a, b, c, false);
+  }
+  template <std::size_t M, std::size_t N, std::size_t K, bool TransposeA, bool TransposeB>
+  static void product_accumulate(float const* a, float const* b, float* c, float* = nullptr) {
+    detail::widened_product<detail::tfloat32_operand, TransposeA, TransposeB>(M, N, K, a, b, c, true);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/random_words.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <heddle/tensor/argument_checks.hpp>
 #include <heddle/tensor/index_map.hpp>
 #include <heddle/tensor/random_key.hpp>
@@ -77,7 +78,7 @@ inline bool has_padding(index_map const& map) {
 
 template <class T>
 void clear_padding(T* x, index_map const& map) {
-  if (has_padding(map)) std::memset(x, 0, map.size() * sizeof(T));
+  if (has_padding(map)) std::memset(static_cast<void*>(x), 0, map.size() * sizeof(T));
 }
 
 /// out = mask·in / (1 - p), with the mask of the key; plus `base` where `Onto`.
@@ -86,25 +87,31 @@ void dropout_apply(T const* in, T const* base, T* out, index_map const& map, ran
   // In place, padding holds zeros already.
   if (in != out && has_padding(map)) {
     if constexpr (Onto)
-      std::memmove(out, base, map.size() * sizeof(T));
+      std::memmove(static_cast<void*>(out), base, map.size() * sizeof(T));
     else
-      std::memset(out, 0, map.size() * sizeof(T));
+      std::memset(static_cast<void*>(out), 0, map.size() * sizeof(T));
   }
   std::uint32_t const limit = dropout_limit(p);
-  T const scale = static_cast<T>(1.0 / (1.0 - p));
+  using A = accumulation_t<T>;
+  A const scale = static_cast<A>(1.0 / (1.0 - p));
   for_each_drawn<1>(map, random_stream{key}, [&](std::size_t begin, std::size_t count, std::uint32_t const* words) {
     T const* from = in + begin;
     T* to = out + begin;
     // With a base in two turns: in one, compilers fuse product and sum in some elements and not in others.
-    [[maybe_unused]] T own[Onto ? random_chunk : 1];
-    T* const kept = Onto ? own : to;
+    using kept_type = std::conditional_t<Onto, A, T>;
+    [[maybe_unused]] A own[Onto ? random_chunk : 1];
+    kept_type* kept = nullptr;
+    if constexpr (Onto)
+      kept = own;
+    else
+      kept = to;
     for (std::size_t i = 0; i < count; ++i) {
       // Selected, not multiplied by 0: a dropped infinity is 0 as well, forward and backward.
-      T const scaled = from[i] * scale;
-      kept[i] = words[i] > limit ? scaled : T(0);
+      A const scaled = static_cast<A>(from[i]) * scale;
+      kept[i] = static_cast<kept_type>(words[i] > limit ? scaled : A(0));
     }
     if constexpr (Onto)
-      for (std::size_t i = 0; i < count; ++i) to[i] = base[begin + i] + kept[i];
+      for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(static_cast<A>(base[begin + i]) + kept[i]);
   });
 }
 
@@ -150,7 +157,10 @@ struct random {
                       random_key const& key, double p) {
     check_dropout_probability(p);
     if (p == 0.0) {
-      for (std::size_t i = 0; i < map.size(); ++i) y[i] = base != nullptr ? base[i] + x[i] : x[i];
+      for (std::size_t i = 0; i < map.size(); ++i)
+        y[i] = base != nullptr
+                   ? static_cast<T>(static_cast<accumulation_t<T>>(base[i]) + static_cast<accumulation_t<T>>(x[i]))
+                   : x[i];
       return;
     }
     if (base != nullptr)

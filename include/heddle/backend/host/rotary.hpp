@@ -24,13 +24,14 @@ struct rotary_shape {
 /// Rotates the pairs (i, i + half) of one row by the angles whose cosines and (times `sign`) sines are given. In
 /// written-out vectors, tail included, so that a row's bits do not depend on which rows a rank holds beside it.
 template <std::size_t HeadDim, class T>
-inline void rotate_row(T const* x, T* y, T const* cosine, T const* sine, T sign) {
+inline void rotate_row(T const* x, T* y, accumulation_t<T> const* cosine, accumulation_t<T> const* sine,
+                       accumulation_t<T> sign) {
   constexpr std::size_t half = rotary_shape<HeadDim>::half;
   for_each_group<T>(half, [=](std::size_t i, auto count) {
     lanes<T> const a = load(x + i, count), b = load(x + half + i, count);
     lanes<T> const c = load(cosine + i, count), s = load(sine + i, count) * sign;
-    store(y + i, a * c - b * s, count);
-    store(y + half + i, b * c + a * s, count);
+    store<T>(y + i, a * c - b * s, count);
+    store<T>(y + half + i, b * c + a * s, count);
   });
 }
 
@@ -67,21 +68,22 @@ struct rotary_positions {
   /// may be qkv itself; values stay as they are.
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void rotary(T const* qkv, T* out, T const* cosine, T const* sine) {
-    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(qkv, out, cosine, sine, T(1));
+  static void rotary(T const* qkv, T* out, accumulation_t<T> const* cosine, accumulation_t<T> const* sine) {
+    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(qkv, out, cosine, sine, 1);
   }
 
   /// The backward: turns dqkv back, likewise, since a rotation's inverse is its transpose.
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void rotary_backward(T const* dqkv, T* out, T const* cosine, T const* sine) {
-    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(dqkv, out, cosine, sine, T(-1));
+  static void rotary_backward(T const* dqkv, T* out, accumulation_t<T> const* cosine, accumulation_t<T> const* sine) {
+    rotate<Batch, Sequence, KvHeads, Group, HeadDim>(dqkv, out, cosine, sine, -1);
   }
 
  private:
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static void rotate(T const* qkv, T* out, T const* cosine, T const* sine, T sign) {
+  static void rotate(T const* qkv, T* out, accumulation_t<T> const* cosine, accumulation_t<T> const* sine,
+                     accumulation_t<T> sign) {
     constexpr std::size_t half = detail::rotary_shape<HeadDim>::half;
     constexpr std::size_t width = KvHeads * (Group + 2) * HeadDim, grain = 16384 / width == 0 ? 1 : 16384 / width;
     detail::deal_ranges(Batch * Sequence, grain, [=](std::size_t row, std::size_t last) {
@@ -92,7 +94,7 @@ struct rotary_positions {
           for (std::size_t slot = 0; slot <= Group; ++slot)
             detail::rotate_row<HeadDim>(qkv + at + slot * HeadDim, out + at + slot * HeadDim, cosine + s * half,
                                         sine + s * half, sign);
-          if (qkv != out) std::memcpy(out + values, qkv + values, HeadDim * sizeof(T));
+          if (qkv != out) std::memcpy(static_cast<void*>(out + values), qkv + values, HeadDim * sizeof(T));
         }
       }
     });
