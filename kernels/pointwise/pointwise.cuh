@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(Threads) fill(accumulator_t<T> value, T* x, lo
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads)
     fill_real(accumulator_t<T> value, T* x, long long n, const __grid_constant__ index_runs map) {
-  for_each_pack<T, Threads>(n, false, [=](long long i, int count, bool) {
+  for_each_pack<T, Threads>(n, false, [&](long long i, int count, bool) {
     global_position at = position_of(map, static_cast<std::uint64_t>(i));
     for (int j = 0; j < count; ++j) {
       if (at.real) x[i + j] = T(value);

@@ -12,6 +12,14 @@
 namespace heddle::kernels {
 
 namespace detail {
+/// The stream's word of one element. Chosen from its group's rather than indexed, which would put them into memory.
+__device__ inline std::uint32_t word_of(random_stream const& stream, std::uint64_t index, std::uint32_t draw) {
+  heddle::detail::philox_block const words = stream.block(index / 4, draw);
+  auto const lane = static_cast<unsigned>(index % 4);
+  std::uint32_t const low = lane == 0 ? words.word[0] : words.word[1];
+  std::uint32_t const high = lane == 2 ? words.word[2] : words.word[3];
+  return lane < 2 ? low : high;
+}
 /// x[i] = value(global index) of each element.
 template <class T, int Threads, class Value>
 __device__ void fill_drawn(T* x, long long n, index_runs const& map, Value const& value) {
@@ -31,7 +39,7 @@ template <class T, int Threads>
 __global__ void __launch_bounds__(Threads) fill_normal(T* x, long long n, const __grid_constant__ index_runs map,
                                                        random_stream stream, double mean, double stddev) {
   detail::fill_drawn<T, Threads>(x, n, map, [=](std::uint64_t i) {
-    return std::fma(stddev, heddle::normal(stream.word(i, 0), stream.word(i, 1)), mean);
+    return std::fma(stddev, heddle::normal(detail::word_of(stream, i, 0), detail::word_of(stream, i, 1)), mean);
   });
 }
 
@@ -39,8 +47,9 @@ __global__ void __launch_bounds__(Threads) fill_normal(T* x, long long n, const 
 template <class T, int Threads>
 __global__ void __launch_bounds__(Threads) fill_uniform(T* x, long long n, const __grid_constant__ index_runs map,
                                                         random_stream stream, double low, double width) {
-  detail::fill_drawn<T, Threads>(
-      x, n, map, [=](std::uint64_t i) { return std::fma(width, heddle::uniform<double>(stream.word(i)), low); });
+  detail::fill_drawn<T, Threads>(x, n, map, [=](std::uint64_t i) {
+    return std::fma(width, heddle::uniform<double>(detail::word_of(stream, i, 0)), low);
+  });
 }
 
 }  // namespace heddle::kernels

@@ -25,8 +25,12 @@ __global__ void __launch_bounds__(Threads)
   long long const row = at / half, i = at - row * half;
   double const frequency = math::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(HeadDim));
   double const angle = static_cast<double>(positions[row]) * frequency;
-  cosine[at] = A(math::cos(angle));
-  sine[at] = A(math::sin(angle));
+  // Without whole turns, whose length is given in two parts: so as exact for a late position as for an early one.
+  constexpr double turn = 6.28318530717958647693, rest = 2.44929359829470635446e-16;
+  double const turns = math::rint(angle * 0.15915494309189533577);
+  double const half_turns = math::fma(-turns, rest, math::fma(-turns, turn, angle)) * 0.31830988618379067154;
+  cosine[at] = A(math::cospi(half_turns));
+  sine[at] = A(math::sinpi(half_turns));
 }
 
 }  // namespace heddle::kernels

@@ -28,8 +28,16 @@ __device__ inline double erf(double x) { return ::erf(x); }
 __device__ inline float erfc(float x) { return ::erfcf(x); }
 __device__ inline double erfc(double x) { return ::erfc(x); }
 __device__ inline double pow(double x, double y) { return ::pow(x, y); }
-__device__ inline double cos(double x) { return ::cos(x); }
-__device__ inline double sin(double x) { return ::sin(x); }
+/// Of π·x. CUDA's sine and cosine reduce large arguments in memory; these need not.
+#if defined(HEDDLE_EMULATED_DEVICE)
+inline double cospi(double x) { return ::cos(x * 3.14159265358979323846); }
+inline double sinpi(double x) { return ::sin(x * 3.14159265358979323846); }
+#else
+__device__ inline double cospi(double x) { return ::cospi(x); }
+__device__ inline double sinpi(double x) { return ::sinpi(x); }
+#endif
+__device__ inline double rint(double x) { return ::rint(x); }
+__device__ inline double fma(double a, double b, double c) { return ::fma(a, b, c); }
 __device__ inline float sqrt(float x) { return ::sqrtf(x); }
 __device__ inline double sqrt(double x) { return ::sqrt(x); }
 __device__ inline float abs(float x) { return ::fabsf(x); }

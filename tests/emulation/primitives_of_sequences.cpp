@@ -47,10 +47,10 @@ void rotated(outcome<T>& out, std::size_t offset) {
   B::template rotary<Batch, Sequence, KvHeads, Group, HeadDim>(x.read(), y.data(), cosine.read(), sine.read());
   B::template rotary_backward<Batch, Sequence, KvHeads, Group, HeadDim>(back.read(), back.data(), cosine.read(),
                                                                         sine.read());
-  out.leave("cosine", cosine);
-  out.leave("sine", sine);
-  out.leave("rotary", y, 2);
-  out.leave("rotary_backward", back, 2);
+  out.leave("cosine", cosine, 4);
+  out.leave("sine", sine, 4);
+  out.leave("rotary", y, 8);
+  out.leave("rotary_backward", back, 8);
 }
 
 /// Parts of a tensor, with padding and without.

@@ -103,9 +103,10 @@ inline constexpr std::size_t logit_rows_of = [] {
 }();
 
 /// `Module` under the rules on the mesh, for an input of the dimensions `Input`.
-template <class Module, class Input, class Mesh, class Rules, class Tokens, std::size_t LogitBytes = 0>
+template <class Module, class Input, class Mesh, class Rules, class Tokens, std::size_t LogitBytes = 0,
+          class Backend = host_backend>
 subject const& subject_of() {
-  using plan = module_plan<Mesh, Rules, double, padding<pad<vocab>>, Tokens, host_backend, LogitBytes>;
+  using plan = module_plan<Mesh, Rules, double, padding<pad<vocab>>, Tokens, Backend, LogitBytes>;
   using here = placed<Module, plan, Input>;
   using live = live_module_of<plan, here>;
   static subject const result = {
