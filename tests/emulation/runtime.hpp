@@ -23,6 +23,9 @@ struct device_options {
   /// Whether a kernel has only the memory that its launch names, if that names any: all other is filled with what makes
   /// NaN meanwhile, and must stay so, as must what the launch names as read. Costs three passes over all memory.
   bool only_named = false;
+  /// That many waits of streams for events work; the next one, counted over all streams, does nothing: for tests that
+  /// demand that each is missed. None is left out by default.
+  std::size_t waits_before_one_is_dropped = std::size_t(-1);
 };
 
 /// What there is that has not been freed or destroyed.
@@ -39,5 +42,7 @@ void reset_devices(device_options const& options = {});
 std::string take_fault();
 /// Copies that made the host wait since `reset_devices`, because its memory was not pinned.
 [[nodiscard]] std::size_t waiting_copies();
+/// Waits of streams, for events that had been recorded, since `reset_devices`.
+[[nodiscard]] std::size_t stream_waits();
 
 }  // namespace heddle::emulation

@@ -5,6 +5,8 @@
 
 #include <activation/activation.cuh>
 #include <cast/cast.cuh>
+#include <communication/copy_blocks.cuh>
+#include <communication/join_ranks.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <cstdint>
 #include <embedding/embedding.cuh>
@@ -214,6 +216,25 @@ void optimizer(std::size_t shift) {
   looked_at(w, m, v, copy);
 }
 
+void communication(std::size_t shift) {
+  guarded<T> const a(values<T>(n, 1), shift), b(values<T>(n, 2), shift);
+  guarded<T> sum(n, shift), copy(n, shift);
+  kernels::rank_arrays<T const> from{};
+  kernels::rank_arrays<T> to{};
+  from.of[0] = a.read();
+  from.of[1] = b.read();
+  to.of[0] = sum.data();
+  dim3 const grid = kernels::pack_grid<T, threads>(static_cast<long long>(n), 4);
+  launch<kernels::join_ranks<T, float, comm::reduction::sum, threads>>(grid, dim3(threads), from, 2, to, 1,
+                                                                       static_cast<long long>(n));
+  kernels::block_copies list{};
+  list.from[0] = reinterpret_cast<unsigned char const*>(a.read());
+  list.to[0] = reinterpret_cast<unsigned char*>(copy.data());
+  list.bytes[0] = static_cast<long long>(n * sizeof(T));
+  launch<kernels::copy_blocks<threads>>(kernels::copy_grid<threads>(list.bytes[0], 1, 4), dim3(threads), list);
+  looked_at(sum, copy);
+}
+
 }  // namespace
 
 TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing that is undefined") {
@@ -224,6 +245,7 @@ TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing th
     embedding_and_positions(shift);
     attention(shift);
     redistributions(shift);
+    communication(shift);
     masks(shift);
     optimizer(shift);
   }

@@ -22,8 +22,8 @@ from check_layers import blank
 
 # Folders whose headers .cu files include. That each includes what it needs is the same for every compiler.
 CUDA_FOLDERS = ("layout", "comm", "tensor", "nn")
-# Whose headers include NVIDIA's.
-CUDA_BACKEND = "heddle/backend/cuda/"
+# Whose headers include NVIDIA's, and the kernels, which lie beside INCLUDE.
+CUDA_BACKEND = ("heddle/backend/cuda", "heddle/cuda")
 # Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
 # <rpcndr.h>: any of them may be on when a user's file reaches our headers.
 TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERFLOW HUGE linux unix small hyper
@@ -44,6 +44,11 @@ def includes(names):
     return "".join(f"#include <{name}>\n" for name in names)
 
 
+def found_in(include):
+    kernels = include.parent / "kernels"
+    return [f"-I{include}"] + ([f"-I{kernels}"] if kernels.is_dir() else [])
+
+
 def compile_text(command, text):
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
@@ -51,7 +56,7 @@ def compile_text(command, text):
 def alone(include, command):
     red = []
     for name in headers(include):
-        run = compile_text([*command, f"-I{include}", "-fsyntax-only", "-x", "c++", "-"], includes([name, name]))
+        run = compile_text([*command, *found_in(include), "-fsyntax-only", "-x", "c++", "-"], includes([name, name]))
         if run.returncode != 0:
             red.append(f"<{name}> does not compile alone:\n{run.stderr}")
     return red
@@ -84,7 +89,7 @@ def link(include, nvcc, command):
             source = pathlib.Path(folder) / f"{name}.cpp"
             source.write_text(text)
             objects.append(str(source.with_suffix(".o")))
-            run = subprocess.run([*compiler, f"-I{include}", "-c", str(source), "-o", objects[-1]],
+            run = subprocess.run([*compiler, *found_in(include), "-c", str(source), "-o", objects[-1]],
                                  capture_output=True, text=True)
             if run.returncode != 0:
                 return [f"{name} does not compile:\n{run.stdout}{run.stderr}"]
@@ -97,7 +102,7 @@ def uses(parts, include, nvcc, command):
     with tempfile.TemporaryDirectory() as folder:
         def build(source, part, compiler):
             built = f"{folder}/{part}.o"
-            run = subprocess.run([*compiler, f"-I{include}", f"-DHEDDLE_PART={part}", "-c", str(source), "-o", built],
+            run = subprocess.run([*compiler, *found_in(include), f"-DHEDDLE_PART={part}", "-c", str(source), "-o", built],
                                  capture_output=True, text=True)
             if run.returncode != 0:
                 sys.exit(f"{part}, {source.name}, does not compile:\n{run.stdout}{run.stderr}")
@@ -134,7 +139,7 @@ def main(arguments):
     if "--no-cuda" in options:
         options.remove("--no-cuda")
         no_cuda = True
-        print(f"skipped: the headers of {CUDA_BACKEND}, without the CUDA Toolkit's")
+        print(f"skipped: the headers of {', '.join(CUDA_BACKEND)}, without the CUDA Toolkit's")
     if kind not in ("alone", "names", "link", "uses") or not options or (kind != "names") != bool(command):
         sys.exit(__doc__)
     parts = pathlib.Path(options.pop(0)).resolve() if kind == "uses" else None

@@ -31,6 +31,7 @@ LAYERS["plan"] = set(LAYERS) - {"backend/host", "backend/cuda"}
 # The device backend is a template argument here, too: no program needs the CUDA Toolkit that does not ask for it.
 LAYERS["train"] = set(LAYERS) - {"backend/cuda"}
 LAYERS["heddle"] = set(LAYERS) - {"backend/cuda"}  # the umbrella heddle.hpp
+LAYERS["cuda"] = set(LAYERS)  # plans on devices: where both meet
 
 # What every .cu file parses; in `plan`, sets of plans are collections for users.
 NVCC_PARSES = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision", "models")
@@ -38,6 +39,7 @@ NVCC_PARSES = ("layout", "comm", "tensor", "nn", "pipeline", "optim", "precision
 BANNED = [
     (set(LAYERS) - {"backend/host"}, re.compile(r"^(Eigen/|unsupported/Eigen/)"), "Eigen belongs to backend/host"),
     (set(LAYERS) - {"backend/cuda"}, re.compile(r"^(cuda|nvtx3/|cublas)"), "device headers belong to their own backend"),
+    (set(LAYERS) - {"backend/cuda"}, re.compile(r"\.cuh$"), "kernels belong to the device backend"),
     (set(LAYERS), re.compile(r"^(nccl|mpi\.h)"), "NCCL's and MPI's headers belong to their own backend"),
     (set(LAYERS), re.compile(r"^(iostream|ranges|regex)$"), "costs every user compile time"),
     (set(NVCC_PARSES), re.compile(r"^boost/hana"), "costs seconds under nvcc; use packs and constexpr arrays"),
@@ -79,7 +81,7 @@ def check(include):
                 if other != layer and other not in LAYERS[layer]:
                     red.append(f"{name}: '{layer}' must not include <{target}>; move what they share to a lower layer")
             for layers, banned, why in BANNED:
-                if layer in layers and banned.match(target):
+                if layer in layers and banned.search(target):
                     red.append(f"{name}: must not include <{target}>: {why}")
         if layer in ("nn", "models"):
             for number, line in enumerate(blank(text).splitlines(), 1):

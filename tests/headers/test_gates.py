@@ -42,6 +42,8 @@ TRIALS = [
     ("CUDA in its backend", "layers", "backend/cuda/a.hpp", SOUND + "#include <cuda_runtime.h>\n", None),
     ("NVTX elsewhere", "layers", "train/a.hpp", SOUND + "#include <nvtx3/nvToolsExt.h>\n", "their own backend"),
     ("the device backend in train", "layers", "train/a.hpp", SOUND + "#include <heddle/backend/cuda/b.hpp>\n", "must not include"),
+    ("a kernel in train", "layers", "train/a.hpp", SOUND + "#include <rotary/rotary.cuh>\n", "kernels belong to"),
+    ("a kernel in the device backend", "layers", "backend/cuda/a.hpp", SOUND + "#include <rotary/rotary.cuh>\n", None),
     ("iostream", "layers", "plan/a.hpp", SOUND + "#include <iostream>\n", "compile time"),
     ("Hana before nvcc", "layers", "nn/a.hpp", SOUND + "#include <boost/hana.hpp>\n", "nvcc"),
     ("a relative include", "layers", "nn/a.hpp", SOUND + '#include "b.hpp"\n', "path from heddle/"),

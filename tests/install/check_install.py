@@ -40,8 +40,10 @@ def main(source, consumer, compiler):
         call(["meson", "setup", here / "build", source, "-Ddevelopment=false", "--prefix", here / "first"], here, environment)
         call(["meson", "install", "-C", here / "build"], here, environment)
 
-        installed = {path.relative_to(here / "first" / "include").as_posix() for path in here.glob("first/include/**/*.hpp")}
+        installed = {path.relative_to(here / "first" / "include").as_posix()
+                     for path in here.glob("first/include/**/*") if path.is_file()}
         present = {path.relative_to(source / "include").as_posix() for path in source.glob("include/heddle/**/*.hpp")}
+        present |= {f"heddle/{path.relative_to(source).as_posix()}" for path in source.glob("kernels/**/*.cuh")}
         if installed != present or not present:
             sys.exit(f"headers installed and present differ: {sorted(installed ^ present)}")
 
@@ -63,6 +65,13 @@ def main(source, consumer, compiler):
 
         folder = way("plain")
         flags = call(["pkg-config", "--cflags", "--libs", "heddle"], here, pkg_config).split()
+        # No compiler here takes kernels, so what headers and kernels include of them is looked up.
+        folders = [pathlib.Path(flag[2:]) for flag in flags if flag.startswith("-I")]
+        wanted = {name for path in here.glob("first/include/**/*") if path.is_file()
+                  for name in re.findall(r"#include <([^>]+\.cuh)>", path.read_text(encoding="utf-8"))}
+        lacking = sorted(name for name in wanted if not any((one / name).is_file() for one in folders))
+        if lacking or not wanted:
+            sys.exit(f"pkg-config's folders lack {lacking or 'kernels that headers include'}")
         call([*compiler, "-std=c++20", "consumer.cpp", *flags, "-o", "consumer"], folder, environment)
         outputs["plain"] = call(["./consumer"], folder, environment)
 

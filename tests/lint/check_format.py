@@ -42,14 +42,15 @@ def main(kind, root, arguments):
     headers = [name[len("include/"):] for name in sources if name.startswith("include/")]
     if "--no-cuda" in arguments:
         arguments.remove("--no-cuda")
-        headers = [name for name in headers if not name.startswith("heddle/backend/cuda/")]
-        print("skipped: headers of backend/cuda, without the CUDA Toolkit's")
+        headers = [name for name in headers if not name.startswith(("heddle/backend/cuda", "heddle/cuda"))]
+        print("skipped: headers of backend/cuda and cuda, without the CUDA Toolkit's")
 
     def tidy(folder, text):
         source = pathlib.Path(folder) / "headers.cpp"
         source.write_text(text)
         return subprocess.run([tool("clang-tidy"), "--quiet", f"--config-file={root / '.clang-tidy'}", source, "--",
-                               "-std=c++20", f"-I{root / 'include'}", *arguments], cwd=root, capture_output=True, text=True)
+                               "-std=c++20", f"-I{root / 'include'}", f"-I{root / 'kernels'}", f"-I{root / 'tests/emulation'}",
+                               "-DHEDDLE_EMULATED_DEVICE", *arguments], cwd=root, capture_output=True, text=True)
 
     with tempfile.TemporaryDirectory() as folder:
         # libstdc++ 13 has what clang 14 does not take.

@@ -24,6 +24,7 @@ SHARED = re.compile(r"(\d+) bytes smem")
 def plain(symbols):
     """The kernels' names as one writes them: without namespace, result and parameters."""
     text = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True).stdout
+    text = re.sub(r"\(heddle::comm::reduction\)(\d)", lambda found: ("sum", "max", "min")[int(found[1])], text)
     return [re.sub(r"\(int\)", "", re.sub(r"\(bool\)1", "true", re.sub(r"\(bool\)0", "false", re.sub(
         r"^void |heddle::kernels::", "", line)))).split("(")[0] for line in text.splitlines()]
 

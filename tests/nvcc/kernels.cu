@@ -6,6 +6,8 @@
 #include <activation/activation.cuh>
 #include <attention/tuning.cuh>
 #include <cast/cast.cuh>
+#include <communication/copy_blocks.cuh>
+#include <communication/join_ranks.cuh>
 #include <cross_entropy/cross_entropy.cuh>
 #include <embedding/embedding.cuh>
 #include <norm/norm.cuh>
@@ -84,8 +86,18 @@ bool of_both() {
                   kernels::unpack_shares<T, Gradient, false, 256>, kernels::unpack_shares<T, Gradient, true, 256>);
 }
 
+/// What ranks that share a device exchange.
+template <class T, class A>
+bool joins() {
+  return compiled(join_ranks<T, A, comm::reduction::sum, 256>, join_ranks<T, A, comm::reduction::max, 256>);
+}
+bool communication() {
+  return joins<float, float>() && joins<double, double>() && joins<__nv_bfloat16, float>() && joins<__half, float>() &&
+         joins<int, long long>() && compiled(copy_blocks<256>);
+}
+
 bool all() {
-  return of_type<float>() && of_type<double>() && of_type<__nv_bfloat16>() && of_type<__half>() &&
+  return communication() && of_type<float>() && of_type<double>() && of_type<__nv_bfloat16>() && of_type<__half>() &&
          of_gradient<float>() && of_gradient<double>() && of_gradient<__nv_bfloat16>() && of_gradient<__half>() &&
          of_both<float, float>() && of_both<double, double>() && of_both<__nv_bfloat16, float>() &&
          of_both<__nv_bfloat16, __nv_bfloat16>() && of_both<__half, float>() && of_both<__half, __half>() &&

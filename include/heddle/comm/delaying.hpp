@@ -13,6 +13,7 @@
 
 #include <heddle/comm/communicator.hpp>
 #include <heddle/comm/detail/delay_worker.hpp>
+#include <heddle/comm/detail/inner_memory.hpp>
 #include <heddle/error.hpp>
 
 namespace heddle::comm {
@@ -36,7 +37,7 @@ struct delay_options {
 ///
 /// **Errors.** heddle::error for bounds that are negative or the wrong way round.
 template <Communicator C>
-class delaying {
+class delaying : public detail::inner_memory<C> {
  public:
   using handle = detail::delayed_handle<typename C::handle>;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <heddle/comm/communicator.hpp>
+#include <heddle/comm/detail/inner_memory.hpp>
 
 namespace heddle::comm {
 
@@ -31,7 +32,7 @@ struct recorded_call {
 /// A communicator that records the calls of its rank, before passing them on: to compare ranks, or a step with its
 /// plan. What `split` and `subset` make records into the same list.
 template <Communicator C>
-class recording {
+class recording : public detail::inner_memory<C> {
  public:
   using handle = typename C::handle;
 

@@ -27,5 +27,9 @@ std::size_t waiting_copies() {
   auto const lock = alone();
   return machine::get().waiting_copies;
 }
+std::size_t stream_waits() {
+  auto const lock = alone();
+  return machine::get().stream_waits;
+}
 
 }  // namespace heddle::emulation

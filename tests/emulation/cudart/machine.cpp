@@ -40,7 +40,7 @@ void machine::lose(int on, cudaError_t code, std::string const& text) {
 void machine::reset(device_options const& next) {
   options = next;
   memory.clear();
-  waiting_copies = 0;
+  waiting_copies = stream_waits = 0;
   shared_limit.clear();
   lost_.assign(static_cast<std::size_t>(std::max(next.devices, 1)), {});
   streams_.clear();
@@ -229,6 +229,7 @@ void machine::wait(stream_state& stream, event_state const& event) {
   require_alive(stream.device);
   point const& from = event.at;
   if (!event.recorded) return;  // which CUDA takes for an event that has passed
+  if (stream_waits++ == options.waits_before_one_is_dropped) return;
   if (from.capture != nullptr && !from.capture->active)
     throw refusal{cudaErrorCapturedEvent, "an event that was recorded in a capture which has ended"};
   capture_ref const into = stream.captured.capture;

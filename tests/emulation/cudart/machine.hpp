@@ -32,7 +32,7 @@ class machine {
   std::mutex mutex;
   device_options options;
   memory_registry memory;
-  std::size_t waiting_copies = 0;
+  std::size_t waiting_copies = 0, stream_waits = 0;
   std::map<void const*, std::size_t> shared_limit;  ///< of dynamic shared memory, by kernel
 
   void reset(device_options const& next);
