@@ -76,7 +76,9 @@ void train(Rank& rank, trained& out, std::mutex& mutex) {
 inline void check_same(trained const& device, trained const& host) {
   static std::set<std::string> const exact{"losses and norms", "evaluation", "logits"};
   REQUIRE(device.size() == host.size());
-  for (auto const& [name, expected] : host) {
+  for (auto const& one : host) {
+    std::string const& name = one.first;
+    std::vector<double> const& expected = one.second;
     CAPTURE(name);
     auto const found = device.find(name);
     REQUIRE(found != device.end());

@@ -65,6 +65,13 @@ def main(source, consumer, compiler):
 
         folder = way("plain")
         flags = call(["pkg-config", "--cflags", "--libs", "heddle"], here, pkg_config).split()
+        # No compiler here takes kernels, so what headers and kernels include of them is looked up.
+        folders = [pathlib.Path(flag[2:]) for flag in flags if flag.startswith("-I")]
+        wanted = {name for path in here.glob("first/include/**/*") if path.is_file()
+                  for name in re.findall(r"#include <([^>]+\.cuh)>", path.read_text(encoding="utf-8"))}
+        lacking = sorted(name for name in wanted if not any((one / name).is_file() for one in folders))
+        if lacking or not wanted:
+            sys.exit(f"pkg-config's folders lack {lacking or 'kernels that headers include'}")
         call([*compiler, "-std=c++20", "consumer.cpp", *flags, "-o", "consumer"], folder, environment)
         outputs["plain"] = call(["./consumer"], folder, environment)
 
