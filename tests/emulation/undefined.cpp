@@ -13,10 +13,13 @@
 #include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
+#include <pointwise/pointwise.cuh>
 #include <random/dropout.cuh>
+#include <random/fill.cuh>
 #include <redistribution/blocks.cuh>
 #include <redistribution/shares.cuh>
 #include <rotary/rotary.cuh>
+#include <rotary/table.cuh>
 #include <support/geometry.cuh>
 #include <support/sum_parts.cuh>
 #include <vector>
@@ -64,6 +67,10 @@ void norms(std::size_t shift) {
   launch<kernels::norm_backward<T, false, threads>>(
       kernels::part_grid(parts), dim3(threads), x.read(), gamma.read(), nullptr, rstd.read(), dy.read(), nullptr,
       static_cast<long long>(rows), width, dx.data(), gamma_part.data(), nullptr);
+  float* const frozen = nullptr;
+  launch<kernels::norm_backward<T, true, threads>>(kernels::part_grid(parts), dim3(threads), x.read(), gamma.read(),
+                                                   mean.read(), rstd.read(), dy.read(), nullptr,
+                                                   static_cast<long long>(rows), width, dx.data(), frozen, frozen);
   launch<kernels::add_parts<float, threads>>(kernels::add_parts_grid<threads>(width), dim3(threads), gamma_part.read(),
                                              parts, width, dgamma.data());
   looked_at(s, y, dx, dgamma);
@@ -188,6 +195,43 @@ void masks(std::size_t shift) {
   looked_at(y);
 }
 
+void fills_and_sums(std::size_t shift) {
+  index_map const map{
+      .rank = 2, .extent = {5, 264}, .valid = {5, 260}, .stride = {0x300000001, 1}, .origin = 0x123456789A};
+  kernels::index_runs const runs = kernels::index_runs::of(map);
+  constexpr long long all = n;
+  constexpr dim3 by_pack = kernels::pack_grid<T, threads>(all, 2);
+  random_stream const stream(random_key{.seed = ~std::uint64_t{0}, .step = 3, .site = 9});
+  guarded<T> const a(values<T>(n, 1), shift), b(values<T>(n, 2), shift);
+  guarded<T> y(n, shift);
+  launch<kernels::add<T, threads>>(by_pack, dim3(threads), a.read(), b.read(), all, y.data());
+  launch<kernels::scale<T, threads>>(by_pack, dim3(threads), 0.5F, y.data(), all);
+  launch<kernels::fill<T, threads>>(by_pack, dim3(threads), 2.0F, y.data(), all);
+  launch<kernels::fill_real<T, threads>>(by_pack, dim3(threads), 3.0F, y.data(), all, runs);
+  launch<kernels::fill_uniform<T, threads>>(by_pack, dim3(threads), y.data(), all, runs, stream, -1.0, 2.0);
+  launch<kernels::fill_normal<T, threads>>(by_pack, dim3(threads), y.data(), all, runs, stream, 0.0, 0.02);
+  guarded<double> part(3), total(std::vector<double>{0});
+  launch<kernels::sum_of_squares_of_array<T, threads>>(dim3(3), dim3(threads), a.read(), all, 512LL, part.data());
+  launch<kernels::sum_up<double, double, true, threads>>(dim3(1), dim3(threads), part.read(), 3LL, total.data());
+  launch<kernels::add_to_total<T, double, 1>>(dim3(1), dim3(1), a.read(), total.data());
+  guarded<std::int64_t> positions(rows);
+  guarded<float> cosine(rows * 16, shift), sine(rows * 16, shift);
+  launch<kernels::count_up<threads>>(kernels::thread_grid<threads>(rows), dim3(threads), std::int64_t{1} << 40,
+                                     positions.data(), static_cast<long long>(rows));
+  launch<kernels::rotary_table<float, 32, threads>>(kernels::thread_grid<threads>(rows * 16), dim3(threads),
+                                                    positions.read(), 10000.0, static_cast<long long>(rows),
+                                                    cosine.data(), sine.data());
+  guarded<float> w(values<float>(n, 1), shift), m(values<float>(n, 2), shift), v(std::vector<float>(n, 1), shift);
+  launch<kernels::adamw_of_tensor<T, T, threads>>(
+      by_pack, dim3(threads), kernels::adamw_tensor<T, T>{w.data(), b.read(), m.data(), v.data(), nullptr, all, 0},
+      adamw_factors<float>::of(adamw_coefficients{}));
+  // The second of two blocks of 132, to the front of each row.
+  kernels::blocks_shape const second = kernels::blocks_of(rows, width, 1, 2, 1);
+  launch<kernels::block_in_place<T, threads>>(dim3(1), dim3(threads), y.data(), second,
+                                              kernels::blocks_size(second, 1));
+  looked_at(y, total, cosine, sine, w, m, v);
+}
+
 void optimizer(std::size_t shift) {
   constexpr int length = 512;
   guarded<float> w(values<float>(n, 1), shift), m(values<float>(n, 2), shift), v(std::vector<float>(n, 1), shift);
@@ -247,6 +291,7 @@ TEST_CASE("every kernel, in accesses of 16 bytes and one by one, does nothing th
     redistributions(shift);
     communication(shift);
     masks(shift);
+    fills_and_sums(shift);
     optimizer(shift);
   }
 }
