@@ -191,7 +191,7 @@ TEST_CASE("frozen parts under ZeRO and on a pipeline give the bits of one rank")
   for (auto const& [name, p] : whole.parameter) {
     bool const still = name.find("wpe") == 0 || name.find(".mlp") != name.npos;
     CHECK(p.gradient.empty() == still);
-    CHECK((p.value == shared.parameter.at(name).value) == still);
+    if (still) CHECK(p.value == shared.parameter.at(name).value);  // the start of any run
   }
 }
 
