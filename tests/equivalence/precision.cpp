@@ -86,6 +86,11 @@ run_of_plan run_all(std::size_t count) {
       auto const map_of = [&](layout const& l) { return local_index_map(Plan::mesh::value, e.dims, l, rank.at()); };
       auto& whole = result.parameter[std::string(e.name.view())];
       join(p.value, map_of(e.rest), e.dims.size(), whole.value);
+      if (!e.trainable) {
+        CHECK(p.gradient == nullptr);
+        CHECK(p.master == nullptr);
+        continue;
+      }
       join(p.gradient, map_of(e.gradient_rest), e.dims.size(), whole.gradient);
       if constexpr (trainer_type::elements::has_master) {
         // What a parameter is a copy of, where both are here.
@@ -174,6 +179,20 @@ TEST_CASE("a pipeline gives the bits of one rank") {
   auto const whole = run_all<gpt2_untied, at<bf16_mixed, 3, alone>>(steps);
   check_same_bits(run_all<gpt2_untied, at<bf16_mixed, 3, ranks<1, 2, 1>, pipeline<one_f_one_b>>>(steps), whole);
   check_same_bits(run_all<gpt2_untied, at<bf16_mixed, 3, ranks<1, 4, 1>, pipeline<gpipe>>>(steps), whole);
+}
+
+// What is frozen has no master: it is the rounded start, and stays it.
+TEST_CASE("frozen parts under ZeRO and on a pipeline give the bits of one rank") {
+  using part_frozen = with_frozen<gpt2_untied, "wpe", "h.mlp">;
+  auto const whole = run_all<part_frozen, at<bf16_mixed, 2, alone>>(steps);
+  check_same_bits(run_all<part_frozen, at<bf16_mixed, 2, ranks<1, 2, 1>>>(steps), whole);
+  auto const shared = run_all<part_frozen, at<bf16_mixed, 1, ranks<2, 1, 1>>>(steps);
+  check_same_bits(run_all<part_frozen, at<bf16_mixed, 1, ranks<2, 1, 1>, zero<3>>>(steps), shared);
+  for (auto const& [name, p] : whole.parameter) {
+    bool const still = name.find("wpe") == 0 || name.find(".mlp") != name.npos;
+    CHECK(p.gradient.empty() == still);
+    if (still) CHECK(p.value == shared.parameter.at(name).value);  // the start of any run
+  }
 }
 
 namespace {

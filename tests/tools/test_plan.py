@@ -114,11 +114,14 @@ class Plan(unittest.TestCase):
 
     def test_reasons_explain_all_traffic(self):
         """The collectives of a stage's first rank sum up to what that rank sends, axis by axis and operation by operation."""
-        for stage in self.plan["traffic"]:
+        self.reasons_explain_all(self.plan)
+
+    def reasons_explain_all(self, answered):
+        for stage in answered["traffic"]:
             expected = {(axis, operation): sent for axis, classes in stage["axes"].items()
                         for operation, sent in classes[0]["sent"].items()}
             found = {}
-            for c in self.plan["collective"]:
+            for c in answered["collective"]:
                 self.assertTrue(c["why"])
                 if any(first <= stage["stages"][0] <= last for first, last in c["stages"]):
                     sum_ = found.setdefault((c["axis"], c["operation"]), {"calls": 0, "bytes": 0})
@@ -185,6 +188,26 @@ class Plan(unittest.TestCase):
         self.assertEqual([w["bytes"]["activations"] - p["bytes"]["activations"] for w, p in zip(one, chunks)], [0, 0])
         self.assertEqual([w["bytes"]["scratch"] - p["bytes"]["scratch"] for w, p in zip(one, chunks)],
                          [0, (64 - 16) * (2048 + 1 + 3) * 4])
+
+    def test_precision(self):
+        """Mixed precision: each line of its own type, and the bytes of each collective by the type that travels."""
+        question = MODEL + ["--mesh", "dp=4,pp=2,tp=2", "--zero", "1", "--precision", "bf16_mixed"]
+        ended = self.answered(*question, "--json", self.at / "mixed.json", "--parameter", "wpe.weight")
+        mixed = json.loads((self.at / "mixed.json").read_text())
+        self.reasons_explain_all(mixed)
+        types = {(row["category"], row["what"]): row["element"] for row in mixed["memory"][0]["rows"]}
+        self.assertEqual({what: types[category, what] for category, what in types if category in (
+            "parameters", "gradients", "optimizer state", "buckets")},
+            {"at rest": "bf16", "unreduced, of the unit that computes": "bf16", "accumulated": "fp32", "reduced": "fp32",
+             "master weights": "fp32", "first moment": "fp32", "second moment": "fp32", "gradients on their way": "bf16"})
+        self.assertEqual([mixed[key] for key in ("element_bytes", "gradient_bytes", "travelling_gradient_bytes",
+                                                 "optimizer_state_bytes")], [2, 4, 2, 4])
+        # 16 of the positions × 32, of 2 bytes; of the state's 4 a data rank has a fourth, twice, and of the masters' once.
+        self.assertRegex(ended.stdout, r"at rest .* 1,024\n")
+        self.assertRegex(ended.stdout, r"gradient, reduced .* 512\n")
+        self.assertRegex(ended.stdout, r"optimizer state, 2 of .* 1,024\n")
+        self.assertRegex(ended.stdout, r"master weights .* 512\n")
+        self.refused(["--precision: there is no 'fp8'", "bf16_mixed"], *MODEL, "--mesh", "1", "--precision", "fp8")
 
     def test_frozen_parts(self):
         """All but the final norm: 2 × 32 of 52,704 parameters have gradients and state, and nothing else is reduced."""

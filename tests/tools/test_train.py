@@ -291,6 +291,8 @@ class Train(unittest.TestCase):
     def test_the_script_refuses(self):
         script = ROOT / "tools" / "train"
         self.refused(["there is no 'dp3'", "serial", "dp2-pp2-tp2"], "--plan", "dp3", program=script, status=2)
+        self.refused(["there is no 'fp8'", "bf16_mixed"], "--precision", "fp8", program=script, status=2)
+        self.refused(["--list-plans: takes --model alone"], "--list-plans", "--precision", "tf32", program=script, status=2)
         self.refused(["--plan: needs a value"], "--plan", "", program=script, status=2)
         self.refused(["there is no 'large'", "tiny", "gpt2-124m"], "--model=large", program=script, status=2)
         self.refused(["--frobnicate"], "--frobnicate", 1, program=script, status=2)

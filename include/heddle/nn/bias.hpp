@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <heddle/tensor/accumulation.hpp>
 
 namespace heddle {
 
@@ -26,8 +27,9 @@ struct added : primitive {
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t independent_rows = rows;
+    using A = accumulation_t<T>;
     static constexpr std::size_t backward_scratch =
-        Place::trains ? Place::plan::backend::template bias_gradient_scratch<rows, width>() : 0;
+        Place::trains ? room_for<T, A>(Place::plan::backend::template bias_gradient_scratch<rows, width>()) : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -46,7 +48,8 @@ struct added : primitive {
     }
     template <class Context>
     static void backward(Context&, [[maybe_unused]] frame<T> const& f, T const*, T const*, T const* dy, T* dx) {
-      if constexpr (Place::trains) Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0], f.scratch);
+      if constexpr (Place::trains)
+        Context::backend::template bias_gradient<rows, width>(dy, f.gradient[0], reinterpret_cast<A*>(f.scratch));
       if (dx != dy) Context::backend::template copy<Place::input_size>(dy, dx);
     }
   };

@@ -46,7 +46,7 @@ struct layer_norm : primitive {
     using A = accumulation_t<T>;
     static constexpr std::size_t saved = room_for<T, A>(2 * rows);
     static constexpr std::size_t backward_scratch =
-        Place::trains ? Place::plan::backend::template layer_norm_backward_scratch<rows, width>() : 0;
+        Place::trains ? room_for<T, A>(Place::plan::backend::template layer_norm_backward_scratch<rows, width>()) : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -61,7 +61,7 @@ struct layer_norm : primitive {
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
       Context::backend::template layer_norm_backward<rows, width>(x, f.parameter[0], mean_of(f), mean_of(f) + rows, dy,
                                                                   base, dx, Place::trains ? f.gradient[0] : nullptr,
-                                                                  bias_gradient(f), f.scratch);
+                                                                  bias_gradient(f), reinterpret_cast<A*>(f.scratch));
     }
 
    private:
@@ -91,7 +91,7 @@ struct rms_norm : primitive {
     using A = accumulation_t<T>;
     static constexpr std::size_t saved = room_for<T, A>(rows);
     static constexpr std::size_t backward_scratch =
-        Place::trains ? Place::plan::backend::template rms_norm_backward_scratch<rows, width>() : 0;
+        Place::trains ? room_for<T, A>(Place::plan::backend::template rms_norm_backward_scratch<rows, width>()) : 0;
 
     template <class Context>
     static void forward(Context&, frame<T> const& f, T const* x, T* y) {
@@ -104,7 +104,8 @@ struct rms_norm : primitive {
     template <class Context>
     static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
       Context::backend::template rms_norm_backward<rows, width>(x, f.parameter[0], inverse_of(f), dy, base, dx,
-                                                                Place::trains ? f.gradient[0] : nullptr, f.scratch);
+                                                                Place::trains ? f.gradient[0] : nullptr,
+                                                                reinterpret_cast<A*>(f.scratch));
     }
 
    private:

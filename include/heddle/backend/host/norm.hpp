@@ -191,7 +191,7 @@ struct norms {
   template <std::size_t Rows, std::size_t Width, class T>
   static void layer_norm_backward(T const* x, T const* gamma, accumulation_t<T> const* mean,
                                   accumulation_t<T> const* rstd, T const* dy, std::type_identity_t<T> const* base,
-                                  T* dx, T* dgamma, T* dbeta, T* = nullptr) {
+                                  T* dx, T* dgamma, T* dbeta, accumulation_t<T>* = nullptr) {
     detail::sum_over_row_blocks(
         Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, auto* gamma_sums, auto* beta_sums) {
           detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, base, dx, gamma_sums, beta_sums);
@@ -210,7 +210,7 @@ struct norms {
   /// null
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm_backward(T const* x, T const* gamma, accumulation_t<T> const* rstd, T const* dy,
-                                std::type_identity_t<T> const* base, T* dx, T* dgamma, T* = nullptr) {
+                                std::type_identity_t<T> const* base, T* dx, T* dgamma, accumulation_t<T>* = nullptr) {
     detail::sum_over_row_blocks(Rows, Width, dgamma, static_cast<T*>(nullptr),
                                 [=](std::size_t first, std::size_t last, auto* sums, auto*) {
                                   detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, base, dx, sums);

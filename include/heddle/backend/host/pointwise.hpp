@@ -233,7 +233,7 @@ struct pointwise {
 
   /// db[Width] += Σ over the rows of dy[Rows,Width], in the order of the rows. (The last argument is a device's.)
   template <std::size_t Rows, std::size_t Width, class T>
-  static void bias_gradient(T const* dy, T* db, T* = nullptr) {
+  static void bias_gradient(T const* dy, T* db, accumulation_t<T>* = nullptr) {
     detail::bias_gradient(Rows, Width, dy, db);
   }
 
