@@ -5,7 +5,8 @@
 #include <utility>
 
 #include <heddle/comm/communicator.hpp>
-#include <heddle/comm/detail/thread_calls.hpp>
+#include <heddle/comm/detail/communicator_calls.hpp>
+#include <heddle/comm/detail/thread_rank.hpp>
 
 namespace heddle::comm {
 
@@ -20,20 +21,19 @@ namespace heddle::comm {
 ///   from different threads.
 ///
 /// Errors: `communication_error` and its kinds, see comm/errors.hpp. After the first one every call of the run throws.
-class thread_communicator : public detail::thread_calls<thread_communicator, thread_handle> {
+class thread_communicator : public detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank> {
  public:
   thread_communicator(thread_communicator&&) noexcept = default;
   thread_communicator& operator=(thread_communicator&&) noexcept = default;
 
  private:
-  using calls = detail::thread_calls<thread_communicator, thread_handle>;
+  using calls = detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank>;
   friend calls;
   friend class thread_run;
   thread_communicator(std::shared_ptr<detail::thread_group> group, std::size_t member)
-      : calls(std::move(group), member) {}
-  [[nodiscard]] static thread_communicator of(std::shared_ptr<detail::thread_group> group, std::size_t member) {
-    return {std::move(group), member};
-  }
+      : thread_communicator(detail::thread_rank(std::move(group), member)) {}
+  explicit thread_communicator(detail::thread_rank rank) : calls(std::move(rank)) {}
+  [[nodiscard]] static thread_communicator of(detail::thread_rank made) { return thread_communicator(std::move(made)); }
 
   template <class T>
   static void reduces(detail::collective_call& call) {

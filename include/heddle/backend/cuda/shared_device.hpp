@@ -33,7 +33,7 @@ class shared_device_run {
       auto const mine = std::make_shared<detail::device_rank>(device_);
       movers_->ranks()[rank] = mine;
       execution_scope const scope(mine->execution());
-      shared_device_communicator world(run_.group(), rank, mine);
+      shared_device_communicator world(comm::detail::thread_rank(run_.group(), rank), mine);
       function(world);
       // What this rank asked the device for has happened, or failed, when the run has ended.
       mine->execution().compute().synchronize();

@@ -6,7 +6,8 @@
 #include <heddle/backend/cuda/device_memory.hpp>
 #include <heddle/backend/cuda/shared_device_handle.hpp>
 #include <heddle/comm/communicator.hpp>
-#include <heddle/comm/detail/thread_calls.hpp>
+#include <heddle/comm/detail/communicator_calls.hpp>
+#include <heddle/comm/detail/thread_rank.hpp>
 #include <memory>
 #include <utility>
 
@@ -25,7 +26,9 @@ namespace heddle::cuda {
 ///   back: after a failure elsewhere the kernels under way still run.
 ///
 /// Streams of several ranks meet in a call, so that it cannot be captured into a graph of one of them.
-class shared_device_communicator : public comm::detail::thread_calls<shared_device_communicator, shared_device_handle> {
+class shared_device_communicator
+    : public comm::detail::communicator_calls<shared_device_communicator, shared_device_handle,
+                                              comm::detail::thread_rank> {
  public:
   using memory = device_memory;
 
@@ -33,15 +36,14 @@ class shared_device_communicator : public comm::detail::thread_calls<shared_devi
   shared_device_communicator& operator=(shared_device_communicator&&) noexcept = default;
 
  private:
-  using calls = comm::detail::thread_calls<shared_device_communicator, shared_device_handle>;
+  using calls =
+      comm::detail::communicator_calls<shared_device_communicator, shared_device_handle, comm::detail::thread_rank>;
   friend calls;
   friend class shared_device_run;
-  shared_device_communicator(std::shared_ptr<comm::detail::thread_group> group, std::size_t member,
-                             std::shared_ptr<detail::device_rank> on_device)
-      : calls(std::move(group), member), on_device_(std::move(on_device)) {}
-  [[nodiscard]] shared_device_communicator of(std::shared_ptr<comm::detail::thread_group> group,
-                                              std::size_t member) const {
-    return {std::move(group), member, on_device_};
+  shared_device_communicator(comm::detail::thread_rank rank, std::shared_ptr<detail::device_rank> on_device)
+      : calls(std::move(rank)), on_device_(std::move(on_device)) {}
+  [[nodiscard]] shared_device_communicator of(comm::detail::thread_rank made) const {
+    return {std::move(made), on_device_};
   }
 
   template <class T>

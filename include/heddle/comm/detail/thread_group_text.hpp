@@ -12,13 +12,6 @@
 
 namespace heddle::comm::detail {
 
-/// "{0, 2, 3}"
-[[nodiscard]] inline std::string list_text(std::vector<std::size_t> const& list) {
-  std::string text = "{";
-  for (std::size_t k = 0; k < list.size(); ++k) text += (k == 0 ? "" : ", ") + std::to_string(list[k]);
-  return text + '}';
-}
-
 inline std::string thread_group::who(std::size_t m) const { return "rank " + std::to_string(members_[m].rank); }
 
 inline std::string thread_group::who_calls(std::size_t m, std::uint64_t number, collective_call const& call) const {

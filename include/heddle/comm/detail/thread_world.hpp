@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <heddle/comm/detail/data_mover.hpp>
+#include <heddle/comm/detail/run_failure.hpp>
 #include <heddle/comm/errors.hpp>
 
 namespace heddle::comm {
@@ -34,16 +35,6 @@ namespace heddle::comm::detail {
 class thread_group;
 class thread_engine;
 
-enum class failure_kind { rank, mismatch, left, timeout, conflict, other };
-
-/// What ended a run. The first one stays.
-struct run_failure {
-  failure_kind kind = failure_kind::other;
-  std::size_t rank = 0;
-  std::string text{};
-  std::exception_ptr cause{};
-};
-
 /// What the ranks of one run share: its failure, its groups, and who has returned.
 /// Lock order: the world's mutex, then one group's, then one engine's. `fail` and `finish` take them all in turn.
 class thread_world {
@@ -60,9 +51,9 @@ class thread_world {
   /// Ends the run, unless it has ended already: everyone who waits is woken, everyone who calls from now on throws.
   void fail(run_failure failure);
 
-  [[noreturn]] void throw_failure() const { throw_as(false); }
+  [[noreturn]] void throw_failure() const { throw_as_error(failure_); }
   /// The same with the original exception, for the thread that has joined the ranks.
-  [[noreturn]] void throw_failure_with_cause() const { throw_as(true); }
+  [[noreturn]] void throw_failure_with_cause() const { throw_as_error(failure_, true); }
 
   [[noreturn]] void fail_and_throw(run_failure failure) {
     fail(std::move(failure));
@@ -80,31 +71,13 @@ class thread_world {
   void leave();
 
  private:
-  [[noreturn]] void throw_as(bool with_cause) const {
-    // failure_ is written once, before failed_ is set
-    switch (failure_.kind) {
-      case failure_kind::rank:
-        throw rank_failed(failure_.text, failure_.rank, with_cause ? failure_.cause : nullptr);
-      case failure_kind::mismatch:
-        throw call_mismatch(failure_.text);
-      case failure_kind::left:
-        throw rank_left(failure_.text);
-      case failure_kind::timeout:
-        throw operation_timeout(failure_.text);
-      case failure_kind::conflict:
-        throw order_conflict(failure_.text);
-      case failure_kind::other:
-        break;
-    }
-    throw communication_error(failure_.text);
-  }
   void look();
   [[nodiscard]] std::string circle(std::chrono::steady_clock::time_point now);
 
   std::mutex mutex_;
   std::condition_variable left_;
   std::size_t present_;
-  run_failure failure_;
+  run_failure failure_;  // written once, before failed_ is set
   std::atomic<bool> failed_{false};
   std::atomic<std::size_t> finished_{0};
   std::vector<std::weak_ptr<thread_group>> groups_;
