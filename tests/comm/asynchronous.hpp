@@ -40,6 +40,7 @@ void check_asynchronous_collectives(std::size_t ranks, std::size_t largest) {
       // a blocking call on the same group comes after them by itself
       array_of const c(count, 1);
       world.all_reduce(c.span());
+      if (c.values() != std::vector<int>(count, static_cast<int>(n))) ++wrong;
       if (!one.done() || !two.done() || !three.done() || !four.done() || !five.done()) ++wrong;
       five.wait();
       if (first.values() != std::vector<int>(count, 7)) ++wrong;
@@ -54,7 +55,6 @@ void check_asynchronous_collectives(std::size_t ranks, std::size_t largest) {
       two.wait();
       if (a.values() != std::vector<int>(count, all)) ++wrong;
       if (b.values() != std::vector<int>(count, 2 * static_cast<int>(n - 1))) ++wrong;
-      if (c.values() != std::vector<int>(count, static_cast<int>(n))) ++wrong;
       if (out.values() != std::vector<int>(chunk_count(count, n, world.rank()), all)) ++wrong;
       if (gathered.values() != std::vector<int>(count, 7)) ++wrong;
     }

@@ -113,7 +113,10 @@ void check_failure_reaches_all() {
   try {
     Ranks::run(4, [&](communicator& world) {
       communicator pair = world.split(world.rank() / 2, world.rank(), "pair");
-      if (world.rank() == 3) throw 42;
+      if (world.rank() == 3) {
+        std::this_thread::sleep_for(milliseconds(50));  // the others have their group, too
+        throw 42;
+      }
       for (int i = 0; i < 3; ++i) {
         try {
           for (;;) pair.barrier();

@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,8 @@ struct device_options {
   /// That many waits of streams for events work; the next one, counted over all streams, does nothing: for tests that
   /// demand that each is missed. None is left out by default.
   std::size_t waits_before_one_is_dropped = std::size_t(-1);
+  /// How long the host waits for what other threads have yet to bring to a collective, before the devices are lost.
+  std::chrono::milliseconds patience = std::chrono::seconds(20);
 };
 
 /// What there is that has not been freed or destroyed.

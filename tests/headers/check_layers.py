@@ -21,16 +21,17 @@ LAYERS = {
     "tensor": BOTTOM | {"layout", "comm"},
     "backend/host": BOTTOM | {"layout", "comm", "tensor", "precision"},
     "backend/cuda": BOTTOM | {"layout", "comm", "tensor", "precision"},
+    "backend/mpi": BOTTOM | {"comm"},
     "precision": BOTTOM | {"layout", "tensor"},
     "optim": BOTTOM | {"layout", "comm", "tensor", "precision"},
     "pipeline": BOTTOM | {"layout", "comm", "tensor"},
     "nn": BOTTOM | {"layout", "tensor", "precision"},
     "models": BOTTOM | {"layout", "tensor", "precision", "nn"},
 }
-LAYERS["plan"] = set(LAYERS) - {"backend/host", "backend/cuda"}
+LAYERS["plan"] = set(LAYERS) - {"backend/host", "backend/cuda", "backend/mpi"}
 # The device backend is a template argument here, too: no program needs the CUDA Toolkit that does not ask for it.
-LAYERS["train"] = set(LAYERS) - {"backend/cuda"}
-LAYERS["heddle"] = set(LAYERS) - {"backend/cuda"}  # the umbrella heddle.hpp
+LAYERS["train"] = set(LAYERS) - {"backend/cuda", "backend/mpi"}
+LAYERS["heddle"] = set(LAYERS) - {"backend/cuda", "backend/mpi"}  # the umbrella heddle.hpp
 LAYERS["cuda"] = set(LAYERS)  # plans on devices: where both meet
 
 # What every .cu file parses; in `plan`, sets of plans are collections for users.
@@ -40,7 +41,8 @@ BANNED = [
     (set(LAYERS) - {"backend/host"}, re.compile(r"^(Eigen/|unsupported/Eigen/)"), "Eigen belongs to backend/host"),
     (set(LAYERS) - {"backend/cuda"}, re.compile(r"^(cuda|nvtx3/|cublas)"), "device headers belong to their own backend"),
     (set(LAYERS) - {"backend/cuda"}, re.compile(r"\.cuh$"), "kernels belong to the device backend"),
-    (set(LAYERS), re.compile(r"^(nccl|mpi\.h)"), "NCCL's and MPI's headers belong to their own backend"),
+    (set(LAYERS) - {"backend/cuda"}, re.compile(r"^nccl"), "NCCL's header belongs to its own backend"),
+    (set(LAYERS) - {"backend/mpi"}, re.compile(r"^mpi\.h"), "MPI's header belongs to its own backend"),
     (set(LAYERS), re.compile(r"^(iostream|ranges|regex)$"), "costs every user compile time"),
     (set(NVCC_PARSES), re.compile(r"^boost/hana"), "costs seconds under nvcc; use packs and constexpr arrays"),
     (set(LAYERS), re.compile(r"^(nlohmann/|CLI/|doctest/)"), "is for examples, tools and tests"),

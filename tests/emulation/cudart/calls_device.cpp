@@ -58,7 +58,7 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaDeviceSynchronize() {
   return call("cudaDeviceSynchronize", [&](machine& all) {
     all.refuse_in_capture("the host waits for the device");
-    all.finish_all();
+    all.finish_device(machine::device());
     all.require_alive(machine::device());
   });
 }

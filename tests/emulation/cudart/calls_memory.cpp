@@ -46,7 +46,7 @@ void release(machine& all, void* memory, bool pinned) {
   if (one->pinned != pinned) throw refusal{cudaErrorInvalidValue, text_of(*one) + ", freed as " + kind};
   if (one->begin != address) throw refusal{cudaErrorInvalidValue, "an address within " + text_of(*one)};
   int const device = one->device;
-  all.finish_all();
+  all.finish_device(device);
   std::string const wrong = all.release(*one);
   if (!wrong.empty()) all.lose(device, cudaErrorIllegalAddress, wrong);
   all.require_alive(device);

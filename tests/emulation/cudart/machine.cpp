@@ -30,9 +30,14 @@ void machine::require_alive(int on) const {
   if (one.code != cudaSuccess) throw refusal{one.code, one.text};
 }
 void machine::lose(int on, cudaError_t code, std::string const& text) {
+  note_loss(on, code, text);
+  loss const& one = lost_[static_cast<std::size_t>(on)];
+  throw refusal{one.code, one.text};
+}
+void machine::note_loss(int on, cudaError_t code, std::string const& text) {
   loss& one = lost_[static_cast<std::size_t>(on)];
   if (one.code == cudaSuccess) one = {code, text};
-  throw refusal{one.code, one.text};
+  changed.notify_all();
 }
 
 // ---- for tests
@@ -75,6 +80,9 @@ std::string machine::take_fault() {
   };
   take();
   finish_all();
+  for (auto const& stream : streams_)
+    if (!stream->queue.empty() && stream->queue.front()->meets != nullptr && text.empty())
+      text = stream->queue.front()->meets->text() + ", when the session ends";
   take();
   last() = {};
   return text;
@@ -136,21 +144,28 @@ operation_ref machine::order(stream_state& to) {
 
 void machine::submit(stream_state& to, operation_ref const& made) {
   to.at.last = made;
-  if (options.mode == execution::eager)
-    run(*made);
-  else
-    to.queue.push_back(made);
+  changed.notify_all();
+  bool const eager = options.mode == execution::eager;
+  if (eager && made->meets == nullptr && to.queue.empty() && made->before.empty()) return run(*made);
+  to.queue.push_back(made);
+  while (eager && step({}, beside::anything)) {
+  }
 }
 
 void machine::mark(stream_state& to) { submit(to, order(to)); }
 
-void machine::enqueue(stream_state& to, work&& given) {
+void machine::enqueue(stream_state& to, work&& given) { (void)enqueue(to, std::move(given), nullptr); }
+
+operation_ref machine::enqueue(stream_state& to, work&& given, std::shared_ptr<meeting> meets) {
   require_alive(to.device);
   given.text += " on " + to.name;
   require_memory(given.uses, given.text, to.device);
   if (to.captured.capture != nullptr) {
+    if (meets != nullptr)
+      invalidate(*to.captured.capture, cudaErrorStreamCaptureUnsupported,
+                 given.text + ", which the emulated device does not capture");
     add_node(to, std::move(given));
-    return;
+    return nullptr;
   }
   if (to.is_default)
     for (auto const& one : streams_)
@@ -162,7 +177,9 @@ void machine::enqueue(stream_state& to, work&& given) {
         {to.lane, to.at.clock.of(to.lane), std::make_shared<std::string const>(std::move(given.text))}, to.at.clock,
         to.device);
   made->run = std::move(given.run);
+  made->meets = std::move(meets);
   submit(to, made);
+  return made;
 }
 
 void machine::run(operation& one) {
@@ -174,6 +191,7 @@ void machine::run(operation& one) {
     }
   }
   one.run = nullptr;
+  one.meets = nullptr;
   one.before.clear();
   one.done = true;
 }
@@ -276,6 +294,7 @@ std::set<operation const*> all_before(operation_ref const& target) {
     next.pop_back();
     if (one->done || !found.insert(one).second) continue;
     for (operation_ref const& before : one->before) next.push_back(before.get());
+    if (one->meets != nullptr) one->meets->partners(next);
   }
   return found;
 }
@@ -293,10 +312,25 @@ bool machine::step(std::set<operation const*> const& needed, beside others) {
     if (is_needed || others != beside::nothing) ready.push_back(stream.get());
     if (!is_needed && others == beside::all_first) first.push_back(stream.get());
   }
-  if (!first.empty()) ready = first;
-  if (ready.empty()) return false;
-  stream_state& chosen = *ready[random(ready.size())];
+  return attempt_any(std::move(first)) || attempt_any(std::move(ready));
+}
+
+bool machine::attempt_any(std::vector<stream_state*> streams) {
+  while (!streams.empty()) {
+    auto const chosen = streams.begin() + static_cast<std::ptrdiff_t>(random(streams.size()));
+    if (attempt(**chosen)) return true;
+    streams.erase(chosen);
+  }
+  return false;
+}
+
+bool machine::attempt(stream_state& chosen) {
   operation_ref const one = chosen.queue.front();
+  if (one->meets != nullptr && lost_[static_cast<std::size_t>(one->device)].code == cudaSuccess) {
+    meeting::progress const came = one->meets->step();
+    if (came != meeting::progress::none) changed.notify_all();
+    if (came != meeting::progress::done) return came == meeting::progress::some;
+  }
   chosen.queue.pop_front();
   run(*one);
   if (chosen.destroyed && chosen.queue.empty())
@@ -304,12 +338,61 @@ bool machine::step(std::set<operation const*> const& needed, beside others) {
   return true;
 }
 
+namespace {
+/// What several streams do together that waits for `head` and that `head` waits for, or null: then other calls may
+/// still help.
+operation const* waits_in_a_circle(operation const& head) {
+  std::set<operation const*> seen;
+  std::vector<std::pair<operation const*, operation const*>> next;  // and which meeting leads to it
+  auto const add_partners = [&](operation const& of) {
+    std::vector<operation const*> all;
+    of.meets->partners(all);
+    for (operation const* const one : all) next.emplace_back(one, one);
+  };
+  add_partners(head);
+  while (!next.empty()) {
+    auto const [one, through] = next.back();
+    next.pop_back();
+    if (one->done || one == &head || !seen.insert(one).second) continue;
+    for (operation_ref const& before : one->before) {
+      if (before.get() == &head) return through;
+      next.emplace_back(before.get(), before->meets != nullptr ? before.get() : through);
+    }
+    if (one->meets != nullptr) add_partners(*one);
+  }
+  return nullptr;
+}
+}  // namespace
+
+void machine::await_others() {
+  auto const stuck = [this](auto const& body) {
+    for (auto const& stream : streams_)
+      if (!stream->queue.empty() && stream->queue.front()->meets != nullptr) body(*stream, *stream->queue.front());
+  };
+  std::string text;
+  stuck([&](stream_state const&, operation const& head) {
+    operation const* const other = waits_in_a_circle(head);
+    if (other != nullptr && text.empty())
+      text = "deadlock: " + head.meets->text() + "; " + other->meets->text() + ", and comes after it";
+  });
+  if (text.empty()) {
+    if (changed.wait_for(mutex, options.patience) == std::cv_status::no_timeout) return;
+    stuck([&](stream_state const&, operation const& head) { text += (text.empty() ? "" : "; ") + head.meets->text(); });
+    text = "nothing can go on: " + text;
+  }
+  stuck([&](stream_state const& stream, operation const&) { note_loss(stream.device, cudaErrorLaunchFailure, text); });
+}
+
 void machine::finish(point const& at) {
   vector_clock const known = at.clock;
   if (operation_ref const target = at.last; target != nullptr && !target->done) {
     auto const others = static_cast<beside>(random(3));
-    auto const needed = all_before(target);
-    while (!target->done) step(needed, others);
+    auto needed = all_before(target);
+    while (!target->done) {
+      if (step(needed, others)) continue;
+      needed = all_before(target);  // it may meet what was given to other streams meanwhile
+      if (!step(needed, others)) await_others();
+    }
   }
   know(known);
 }
@@ -329,6 +412,18 @@ void machine::finish_all() {
   vector_clock all;
   for (auto const& stream : streams_) all.join(stream->at.clock);
   know(all);
+}
+
+void machine::finish_device(int on) {
+  finish_all();
+  auto const busy = [&] {
+    return std::any_of(streams_.begin(), streams_.end(),
+                       [&](auto const& one) { return one->device == on && !one->queue.empty(); });
+  };
+  while (busy()) {
+    if (!step({}, beside::anything)) await_others();
+  }
+  finish_all();
 }
 
 }  // namespace heddle::emulation

@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <condition_variable>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -30,6 +31,7 @@ class machine {
   static machine& get();
 
   std::mutex mutex;
+  std::condition_variable_any changed;  ///< something was given to a stream, or ended
   device_options options;
   memory_registry memory;
   std::size_t waiting_copies = 0, stream_waits = 0;
@@ -58,6 +60,8 @@ class machine {
   /// Frees an allocation of which nothing is under way. What is wrong with it, or an empty text.
   std::string release(allocation const& one);
   void enqueue(stream_state& to, work&& given);
+  /// The same, of what streams of several devices do together.
+  operation_ref enqueue(stream_state& to, work&& given, std::shared_ptr<meeting> meets);
   void launch(stream_state& to, executable_state& graph);
   void record(event_state& event, stream_state& of);
   void wait(stream_state& stream, event_state const& event);
@@ -69,6 +73,8 @@ class machine {
   bool ask(point const& at);
   /// Runs everything of all devices.
   void finish_all();
+  /// The same, and waits until others have brought what the device's work needs.
+  void finish_device(int on);
 
   // Captures.
   void begin(stream_state& origin, cudaStreamCaptureMode mode);
@@ -83,6 +89,7 @@ class machine {
   // Errors.
   void require_alive(int on) const;
   [[noreturn]] void lose(int on, cudaError_t code, std::string const& text);
+  void note_loss(int on, cudaError_t code, std::string const& text);
   [[nodiscard]] cudaError_t lost_code(int on) const { return lost_[static_cast<std::size_t>(on)].code; }
 
  private:
@@ -98,6 +105,12 @@ class machine {
   /// An operation that does nothing but to be ordered.
   void mark(stream_state& to);
   void run(operation& one);
+  /// The first operation of the stream, which is ready. Whether it came further.
+  bool attempt(stream_state& stream);
+  bool attempt_any(std::vector<stream_state*> streams);
+  /// Lets other threads call, until one has brought something. Nothing can go on otherwise: where that is certain, or
+  /// takes longer than the options say, the devices are lost.
+  void await_others();
   void run_nodes(std::vector<node> const& nodes);
   bool step(std::set<operation const*> const& needed, beside others);
   void know(vector_clock const& clock);

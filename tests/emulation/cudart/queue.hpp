@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -22,9 +23,26 @@ struct work {
   std::function<void()> run;
 };
 
+struct operation;
+
+/// What an operation of several streams has in each of them, which the devices of several ranks run together.
+class meeting {
+ public:
+  enum class progress : std::uint8_t { none, some, done };
+
+  virtual ~meeting() = default;
+  /// All before it is done: as much of it as can be done now.
+  virtual progress step() = 0;
+  /// The parts without which it cannot end, of those that their streams have been given.
+  virtual void partners(std::vector<operation const*>& out) const = 0;
+  /// What it is, and whom it waits for.
+  [[nodiscard]] virtual std::string text() const = 0;
+};
+
 /// Work in a stream. It runs once, when all before it is done.
 struct operation {
   std::function<void()> run;
+  std::shared_ptr<meeting> meets;  ///< in place of `run`
   std::vector<std::shared_ptr<operation>> before;
   int device = 0;
   bool done = false;
