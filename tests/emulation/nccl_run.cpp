@@ -104,6 +104,30 @@ TEST_CASE("nccl: a plan on threads, each with a device") {
   }
 }
 
+TEST_CASE("nccl: the page's program") {
+  watchdog const guard(seconds(60));
+  nccl_session const here({.mode = hd::emulation::execution::delayed, .seed = 4, .devices = 4});
+  struct two_by_two : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::tp, 2>>, hd::micro_batch<1>> {};
+  std::atomic<int> right{0};
+  // [run]
+  hd::run<two_by_two>(hd::nccl_threads, {.timeout = std::chrono::seconds(60)}, [&](auto& rank) {
+    using memory = hd::cuda::device_memory;
+    std::vector<float> values(1000, static_cast<float>(rank.rank()));
+    memory::arena<float> const gradient(values.size());
+    memory::from_host(values.data(), gradient.data(), values.size());
+
+    auto& data = rank.template along<hd::dp>();  // ranks 0 2 | 1 3: one of NCCL's communicators
+    auto reduced = data.all_reduce_async(std::span(gradient.data(), gradient.size()));
+    // what does not use `gradient`
+    reduced.wait();  // the compute stream waits, not the host
+
+    memory::to_host(gradient.data(), values.data(), values.size());
+    if (values[0] == (rank.rank() % 2 == 0 ? 2.0f : 4.0f)) ++right;
+  });
+  // [/run]
+  CHECK(right == 4);
+}
+
 TEST_CASE("nccl: a plan on processes, which find each other over TCP") {
   watchdog const guard(seconds(60));
   nccl_session const here({.mode = hd::emulation::execution::delayed, .seed = 5, .devices = 8});

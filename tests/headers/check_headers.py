@@ -10,7 +10,8 @@ check_headers.py link INCLUDE [NVCC] -- COMPILER ...       two files that includ
 check_headers.py uses FOLDER INCLUDE [NVCC] -- COMPILER .. two files that use what they include link, and come to the
                                                            same (with NVCC: two more, without and with relocatable
                                                            device code): FOLDER's part.cpp and part.cu
-With --no-cuda behind INCLUDE, where there is no CUDA Toolkit, the headers that include its own are left out, which is said.
+With --no-cuda, --no-nccl or --no-mpi behind INCLUDE, where that is not there, the headers that include its own are left out, which
+is said.
 """
 import pathlib
 import re
@@ -30,14 +31,20 @@ TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERF
 None Bool Status Success True False""".split()
 
 
-no_cuda = False
+# What a machine may lack, and whose headers are left out then.
+LACKS = {
+    "--no-cuda": lambda name: name.startswith(CUDA_BACKEND),
+    "--no-nccl": lambda name: name.startswith(CUDA_BACKEND) and "nccl" in name,
+    "--no-mpi": lambda name: name.startswith("heddle/backend/mpi"),
+}
+lacking = []
 
 
 def headers(include):
     found = sorted(path.relative_to(include).as_posix() for path in include.glob("heddle/**/*.hpp"))
     if not found:
         sys.exit(f"{include}: holds no heddle header; name the folder that users put on their include path")
-    return [name for name in found if not (no_cuda and name.startswith(CUDA_BACKEND))]
+    return [name for name in found if not any(LACKS[one](name) for one in lacking)]
 
 
 def includes(names):
@@ -133,13 +140,13 @@ def uses(parts, include, nvcc, command):
 
 
 def main(arguments):
-    global no_cuda
     at = arguments.index("--") if "--" in arguments else len(arguments)
     kind, options, command = arguments[0] if arguments else "", arguments[1:at], arguments[at + 1:]
-    if "--no-cuda" in options:
-        options.remove("--no-cuda")
-        no_cuda = True
-        print(f"skipped: the headers of {', '.join(CUDA_BACKEND)}, without the CUDA Toolkit's")
+    for one in LACKS:
+        if one in options:
+            options.remove(one)
+            lacking.append(one)
+            print(f"skipped: the headers that need {one[len('--no-'):]}, which is not there")
     if kind not in ("alone", "names", "link", "uses") or not options or (kind != "names") != bool(command):
         sys.exit(__doc__)
     parts = pathlib.Path(options.pop(0)).resolve() if kind == "uses" else None

@@ -3,7 +3,7 @@
 """Runs clang-format or clang-tidy, version 14 alone: others format and judge differently. Without it: skipped (77).
 
 check_format.py format ROOT           every C++ file, against .clang-format
-check_format.py tidy ROOT [--no-cuda] ARGUMENTS
+check_format.py tidy ROOT [--no-cuda] [--no-nccl] [--no-mpi] ARGUMENTS
                                       one file that includes every header, against .clang-tidy, with compiler arguments;
                                       without those that include the CUDA Toolkit's, where that is missing
 """
@@ -40,10 +40,14 @@ def main(kind, root, arguments):
             sys.exit(f"{run.stderr}\nrun: clang-format-{VERSION} -i {' '.join(red)}")
         return
     headers = [name[len("include/"):] for name in sources if name.startswith("include/")]
-    if "--no-cuda" in arguments:
-        arguments.remove("--no-cuda")
-        headers = [name for name in headers if not name.startswith(("heddle/backend/cuda", "heddle/cuda"))]
-        print("skipped: headers of backend/cuda and cuda, without the CUDA Toolkit's")
+    cuda = ("heddle/backend/cuda", "heddle/cuda")
+    lacks = {"--no-cuda": lambda name: name.startswith(cuda), "--no-mpi": lambda name: name.startswith("heddle/backend/mpi"),
+             "--no-nccl": lambda name: name.startswith(cuda) and "nccl" in name}
+    for one, needs in lacks.items():
+        if one in arguments:
+            arguments.remove(one)
+            headers = [name for name in headers if not needs(name)]
+            print(f"skipped: the headers that need {one[len('--no-'):]}, which is not there")
 
     def tidy(folder, text):
         source = pathlib.Path(folder) / "headers.cpp"

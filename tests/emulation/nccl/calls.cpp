@@ -55,12 +55,14 @@ group_state& group() {
   return one;
 }
 
-ncclComm& comm_of(ncclComm_t handle) {
-  if (nccl_library::get().live.count(handle) == 0)
+ncclComm_t handle_of(nccl_member* one) { return static_cast<ncclComm_t>(static_cast<void*>(one)); }
+nccl_member& comm_of(ncclComm_t handle) {
+  auto* const one = static_cast<nccl_member*>(static_cast<void*>(handle));
+  if (nccl_library::get().live.count(one) == 0)
     throw nccl_refusal{ncclInvalidArgument, "a handle that is no communicator, or of one that was destroyed"};
-  return *handle;
+  return *one;
 }
-void require_idle(ncclComm const& one, char const* what) {
+void require_idle(nccl_member const& one, char const* what) {
   if (one.joining || one.splitting || one.asks != 0 || !one.given.empty())
     throw nccl_refusal{ncclInvalidArgument,
                        std::string(what) + " while the communicator is in progress; ask ncclCommGetAsyncError first"};
@@ -73,8 +75,8 @@ std::size_t delays(machine const& all) {
   return all.options.mode == execution::delayed ? draw() % 3 : 0;
 }
 
-ncclComm_t make(machine const& all, std::shared_ptr<nccl_world> const& of, int rank) {
-  auto* const made = new ncclComm;
+nccl_member* make(machine const& all, std::shared_ptr<nccl_world> const& of, int rank) {
+  auto* const made = new nccl_member;
   made->of = of;
   made->rank = rank;
   made->device = machine::device();
@@ -93,7 +95,7 @@ std::string who(nccl_match const& match, std::size_t part) {
 }
 
 /// Brings a rank's call to its match, and compares it with what is there.
-std::pair<match_ref, std::size_t> bring(machine& all, ncclComm& one, nccl_request const& call) {
+std::pair<match_ref, std::size_t> bring(machine& all, nccl_member& one, nccl_request const& call) {
   nccl_world& world = *one.of;
   bool const transfers = call.kind == nccl_kind::send || call.kind == nccl_kind::receive;
   match_ref match;
@@ -141,7 +143,7 @@ range bytes(void const* data, std::size_t size, bool written) {
   return {reinterpret_cast<std::uintptr_t>(data), size, 1, size, written, side::mapped};
 }
 /// What one call uses of memory.
-void add_uses(std::vector<range>& out, ncclComm const& one, nccl_request const& call) {
+void add_uses(std::vector<range>& out, nccl_member const& one, nccl_request const& call) {
   std::size_t const unit = size_of(call.type), n = static_cast<std::size_t>(one.of->size), size = call.count * unit;
   bool const gathers = call.kind == nccl_kind::all_gather, scatters = call.kind == nccl_kind::reduce_scatter;
   bool const rooted = call.kind == nccl_kind::broadcast || call.kind == nccl_kind::reduce;
@@ -163,7 +165,7 @@ void add_uses(std::vector<range>& out, ncclComm const& one, nccl_request const& 
 }
 
 /// Gives the calls of a group to the stream, as one.
-void launch(machine& all, ncclComm& one, cudaStream_t handle, std::vector<nccl_request> const& calls) {
+void launch(machine& all, nccl_member& one, cudaStream_t handle, std::vector<nccl_request> const& calls) {
   stream_state& stream = all.stream(handle);
   if (stream.device != one.device)
     throw nccl_refusal{ncclInvalidArgument, "a stream of device " + std::to_string(stream.device) +
@@ -196,7 +198,7 @@ ncclResult_t give(machine& all) {
   ncclResult_t result = ncclSuccess;
   auto const calls = std::exchange(group().calls, {});
   for (auto const& [handle, what] : calls) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     one.asks = delays(all);
     if (one.asks != 0) {
       one.given.push_back(what);
@@ -210,7 +212,7 @@ ncclResult_t give(machine& all) {
 
 ncclResult_t request(char const* name, ncclComm_t handle, cudaStream_t stream, nccl_request const& call) {
   return nccl(name, [&](machine& all) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     require_idle(one, name);
     (void)size_of(call.type);
     if (call.how != ncclSum && call.how != ncclMax && call.how != ncclMin)
@@ -238,8 +240,8 @@ void finish_split(machine const& all, nccl_world& world, nccl_split& split) {
     made->name = "communicator " + std::to_string(++nccl_library::get().communicators);
     made->size = made->here = static_cast<int>(members.size());
     for (std::size_t m = 0; m < members.size(); ++m) {
-      ncclComm_t const parent = world.members[static_cast<std::size_t>(members[m].second)];
-      ncclComm_t one = nullptr;
+      nccl_member* const parent = world.members[static_cast<std::size_t>(members[m].second)];
+      nccl_member* one = nullptr;
       if (color != NCCL_SPLIT_NOCOLOR) {
         one = make(all, made, static_cast<int>(m));
         one->device = parent->device;
@@ -247,7 +249,7 @@ void finish_split(machine const& all, nccl_world& world, nccl_split& split) {
         made->members.push_back(one);
         made->devices.push_back(one->device);
       }
-      *split.by_rank[members[m].second].out = one;
+      *split.by_rank[members[m].second].out = handle_of(one);
       parent->splitting = false;
     }
   }
@@ -305,7 +307,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int size, ncclUniqueId id, 
       world.broken = ncclInvalidUsage;
       throw nccl_refusal{ncclInvalidUsage, "Duplicate GPU detected: device " + std::to_string(machine::device())};
     }
-    *out = world.members[at] = make(all, found->second, rank);
+    world.members[at] = make(all, found->second, rank);
+    *out = handle_of(world.members[at]);
     world.devices.push_back(machine::device());
     ++world.here;
     return ncclInProgress;
@@ -314,7 +317,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* out, int size, ncclUniqueId id, 
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* out) {
   return nccl("ncclCommGetAsyncError", [&](machine& all) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     auto const injected = nccl_library::get().injected.find(one.device);
     if (injected != nccl_library::get().injected.end()) one.error = injected->second;
     if (one.of->broken != ncclSuccess) one.error = one.of->broken;
@@ -345,7 +348,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* out) {
 
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* out, ncclConfig_t* config) {
   return nccl("ncclCommSplit", [&](machine& all) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     require_idle(one, "ncclCommSplit");
     if (config != nullptr) throw nccl_refusal{ncclInvalidArgument, "a configuration; the emulation inherits it"};
     if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
@@ -383,7 +386,7 @@ ncclResult_t ncclCommUserRank(ncclComm_t handle, int* out) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   return nccl("ncclCommFinalize", [&](machine& all) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     require_idle(one, "ncclCommFinalize");
     if (one.last != nullptr && !one.last->done)
       throw nccl_refusal{ncclInvalidUsage, "operations are under way; the emulation demands that they are waited for"};
@@ -393,7 +396,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   });
 }
 namespace {
-void release(ncclComm& one) {
+void release(nccl_member& one) {
   one.of->members[static_cast<std::size_t>(one.rank)] = nullptr;
   nccl_library::get().live.erase(&one);
   delete &one;
@@ -401,7 +404,7 @@ void release(ncclComm& one) {
 }  // namespace
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   return nccl("ncclCommDestroy", [&](machine&) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     if (!one.finalized || one.asks != 0) throw nccl_refusal{ncclInvalidUsage, "a communicator that was not finalized"};
     release(one);
     return ncclSuccess;
@@ -409,7 +412,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   return nccl("ncclCommAbort", [&](machine& all) {
-    ncclComm& one = comm_of(handle);
+    nccl_member& one = comm_of(handle);
     *one.aborted = true;
     ++nccl_library::get().aborted;
     release(one);

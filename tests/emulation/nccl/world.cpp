@@ -73,7 +73,7 @@ void inject_nccl_error(int device, ncclResult_t code) {
 void reset_nccl() {
   auto const lock = alone();
   nccl_library& all = nccl_library::get();
-  for (ncclComm_t const one : all.live) delete one;
+  for (nccl_member* const one : all.live) delete one;
   all = {};
 }
 

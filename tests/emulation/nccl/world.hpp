@@ -38,6 +38,7 @@ struct nccl_request {
 void perform(std::vector<nccl_request> const& by_rank);
 
 struct nccl_world;
+struct nccl_member;
 class nccl_launch;
 
 /// A collective, or a transfer, to which its ranks come one by one.
@@ -68,7 +69,7 @@ struct nccl_split {
 struct nccl_world {
   std::string name;
   int size = 0;
-  std::vector<ncclComm_t> members;  ///< null before they came, and after they are gone
+  std::vector<nccl_member*> members;  ///< null before they came, and after they are gone
   std::vector<int> devices;
   int here = 0;
   ncclResult_t broken = ncclSuccess;
@@ -92,10 +93,26 @@ class nccl_launch : public meeting {
   bool started_ = false;
 };
 
+/// What stands behind a handle: one rank of a communicator.
+struct nccl_member {
+  std::shared_ptr<nccl_world> of;
+  int rank = 0, device = 0;
+  std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
+  ncclResult_t error = ncclSuccess;
+  std::string words;  ///< of its last error
+  std::uint64_t collectives = 0, splits = 0;
+  std::map<std::pair<int, int>, std::uint64_t> transfers;
+  std::shared_ptr<operation> last;
+  // What it does on its own, and is asked for: a number of times it is not ready, then this is done.
+  std::size_t asks = 0;
+  bool joining = true, splitting = false, finalized = false;
+  std::deque<std::pair<cudaStream_t, std::vector<nccl_request>>> given;
+};
+
 /// All communicators of the process, under the machine's mutex.
 struct nccl_library {
   std::map<std::string, std::shared_ptr<nccl_world>> worlds;  ///< by id
-  std::set<ncclComm_t> live;
+  std::set<nccl_member*> live;
   std::map<int, ncclResult_t> injected;
   unsigned ids = 0, communicators = 0;
   std::size_t aborted = 0;
@@ -103,19 +120,3 @@ struct nccl_library {
 };
 
 }  // namespace heddle::emulation
-
-/// NCCL's own name for it.
-struct ncclComm {
-  std::shared_ptr<heddle::emulation::nccl_world> of;
-  int rank = 0, device = 0;
-  std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
-  ncclResult_t error = ncclSuccess;
-  std::string words;  ///< of its last error
-  std::uint64_t collectives = 0, splits = 0;
-  std::map<std::pair<int, int>, std::uint64_t> transfers;
-  std::shared_ptr<heddle::emulation::operation> last;
-  // What it does on its own, and is asked for: a number of times it is not ready, then this is done.
-  std::size_t asks = 0;
-  bool joining = true, splitting = false, finalized = false;
-  std::deque<std::pair<cudaStream_t, std::vector<heddle::emulation::nccl_request>>> given;
-};

@@ -46,13 +46,14 @@ class nccl_run {
       group->member = rank;
       group->link = &context->link(group->key, group->members, rank);
       context->connect(*group->link);
-      {
+      try {
         nccl_communicator world(std::move(group));
         function(world);
+      } catch (...) {
+        tell(*exchange);  // before NCCL's communicators are aborted, which others may see first
+        throw;
       }
       context->finish();
-    } catch (comm::communication_error const& one) {
-      fail(*exchange, one.what());
     } catch (std::exception const& one) {
       fail(*exchange, one.what());
     } catch (...) {
@@ -62,6 +63,18 @@ class nccl_run {
   }
 
  private:
+  static void tell(comm::rank_exchange& exchange) noexcept {
+    try {
+      try {
+        throw;
+      } catch (std::exception const& one) {
+        fail(exchange, one.what());
+      } catch (...) {
+        fail(exchange, "an exception that is no std::exception");
+      }
+    } catch (...) {  // what is told is thrown later
+    }
+  }
   /// Of a run that has failed already this changes nothing: the first failure is the one that is told.
   [[noreturn]] static void fail(comm::rank_exchange& exchange, std::string const& text) {
     std::size_t const rank = exchange.place().rank;

@@ -93,9 +93,9 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
     call.color = color;
     call.key = key;
     call.label = label.empty() ? std::string_view(name()) : label;
-    ncclComm_t made = nullptr;
-    nccl_call& one = submit(*group_->link, call, &made);
+    nccl_call& one = submit(*group_->link, call);
     context()->follow(one);
+    ncclComm_t const made = one.made;
     context()->give(one);
     auto group = std::make_shared<nccl_group>();
     group->context = context();
@@ -129,12 +129,11 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
   }
 
  private:
-  [[nodiscard]] nccl_call& submit(nccl_link& link, collective_call const& what, ncclComm_t* made = nullptr) {
+  [[nodiscard]] nccl_call& submit(nccl_link& link, collective_call const& what) {
     nccl_call& one = context()->begin();
     one.what = what;
     one.group = &group_->name;
     one.number = ++group_->number;
-    one.made = made;
     try {
       context()->submit(link, one);
     } catch (...) {

@@ -72,9 +72,9 @@ class nccl_issue {
         return took(ncclAllReduce(room, room, 1, ncclInt32, ncclMax, link_.get(), on()), "ncclAllReduce");
       }
       case operation::split:
-        return took(
-            ncclCommSplit(link_.get(), static_cast<int>(what_.color), static_cast<int>(what_.key), call_.made, nullptr),
-            "ncclCommSplit");
+        return took(ncclCommSplit(link_.get(), static_cast<int>(what_.color), static_cast<int>(what_.key), &call_.made,
+                                  nullptr),
+                    "ncclCommSplit");
       // A transfer has a communicator of two ranks, in which the receiver is rank 1.
       case operation::send:
         if (what_.count != 0)

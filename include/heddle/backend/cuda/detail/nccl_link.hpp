@@ -26,7 +26,7 @@ struct nccl_call {
   comm::detail::collective_call what;  ///< of a transfer: `op`, type and `count`, `in` or `out`, and the peer as `root`
   std::uint64_t number = 0;            ///< of its group
   std::string const* group = nullptr;  ///< its name
-  ncclComm_t* made = nullptr;          ///< of a split
+  ncclComm_t made = nullptr;           ///< of a split
   unsigned steps = 0;                  ///< that NCCL was given
   bool has_more = false;               ///< steps to come
   bool issued = false;                 ///< NCCL has it, and `ended` is recorded
