@@ -181,11 +181,12 @@ void launch(machine& all, nccl_member& one, cudaStream_t handle, std::vector<ncc
                      (calls.size() > 1 ? " and " + std::to_string(calls.size() - 1) + " more" : "") + " of " +
                      one.of->name;
   // On one communicator one comes after the other, whatever their streams.
-  if (one.last != nullptr && !one.last->done) {
+  if (one.last != nullptr && !one.last->done && one.last_on != handle) {
     event_state after{
         .device = stream.device, .recorded = true, .at = {.last = one.last, .clock = {}, .capture = {}, .tips = {}}};
     all.wait(stream, after);
   }
+  one.last_on = handle;
   auto const matches = made->all;
   one.last = all.enqueue(stream, {made->text_of_it, uses, nullptr}, made);
   for (auto const& [match, part] : matches)

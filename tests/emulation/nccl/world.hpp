@@ -103,6 +103,7 @@ struct nccl_member {
   std::uint64_t collectives = 0, splits = 0;
   std::map<std::pair<int, int>, std::uint64_t> transfers;
   std::shared_ptr<operation> last;
+  cudaStream_t last_on = nullptr;
   // What it does on its own, and is asked for: a number of times it is not ready, then this is done.
   std::size_t asks = 0;
   bool joining = true, splitting = false, finalized = false;

@@ -11,13 +11,6 @@
 
 namespace heddle::comm::detail {
 
-/// "{0, 2, 3}"
-[[nodiscard]] inline std::string list_text(std::vector<std::size_t> const& list) {
-  std::string text = "{";
-  for (std::size_t k = 0; k < list.size(); ++k) text += (k == 0 ? "" : ", ") + std::to_string(list[k]);
-  return text + '}';
-}
-
 /// Checks the arguments of one rank's calls, and builds what the calls are. `Rank` has `member()` and `size()`, and
 /// `reject(operation, text)`, which ends the run and throws.
 template <class Rank>

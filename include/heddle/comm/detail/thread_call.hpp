@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <heddle/comm/detail/data_mover.hpp>
 #include <heddle/comm/detail/reduce_block.hpp>
@@ -55,6 +56,13 @@ struct collective_call {
 };
 
 [[nodiscard]] inline std::string in_quotes(std::string_view name) { return '"' + std::string(name) + '"'; }
+
+/// "{0, 2, 3}"
+[[nodiscard]] inline std::string list_text(std::vector<std::size_t> const& list) {
+  std::string text = "{";
+  for (std::size_t k = 0; k < list.size(); ++k) text += (k == 0 ? "" : ", ") + std::to_string(list[k]);
+  return text + '}';
+}
 
 /// "4 float32"
 [[nodiscard]] inline std::string amount(std::size_t count, element_kind kind) {
