@@ -221,7 +221,9 @@ void compare(double gradient_bound) {
   CHECK(difference(parallel.loss, serial.loss) <= u);
   CHECK(difference(parallel.norm, serial.norm) <= gradient_bound * u);
   CHECK(difference(parallel, serial, &whole_parameter::gradient) <= gradient_bound * u);
-  for (auto const& [name, expected] : serial.parameter) {
+  for (auto const& one : serial.parameter) {
+    std::string const& name = one.first;  // clang 14 captures no structured binding
+    whole_parameter const& expected = one.second;
     double value = 0, gradient = 0, off = 0;
     auto const& found = parallel.parameter.at(name).value;
     for (std::size_t i = 0; i < found.size(); ++i) {

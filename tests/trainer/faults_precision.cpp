@@ -172,7 +172,7 @@ TEST_CASE("LS-1: what overflows on one rank is skipped by all, and changes no bi
   auto const check = [](auto stage) {
     using plan_type = mixed<scaled_from(2048), data<2>, zero<decltype(stage)::value>>;
     run<plan_type>(threads, [](auto& rank) {
-      for (std::size_t const row : {0, 1}) overflow_once<plan_type, 2>(rank, row, 3, 2048);
+      for (std::size_t const row : {0U, 1U}) overflow_once<plan_type, 2>(rank, row, 3, 2048);
     });
   };
   check(std::integral_constant<std::size_t, 0>{});
