@@ -15,7 +15,7 @@ namespace hd = heddle;
 
 namespace {
 
-struct sizes_only : hd::host::attentions {};
+struct sizes_only : hd::host::attentions, hd::no_scratch {};
 
 // Three kinds of stage, sizes that divide into uneven chunks, a tied head, state split over the data ranks.
 using gpt =
