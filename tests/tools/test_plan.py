@@ -331,15 +331,22 @@ class Plan(unittest.TestCase):
         question = plan.checked(plan.read([
             "--model", "llama", "--mesh", "data=4,tp=2", "--rules", "heads:tp,batch:data", "--zero", "1:data", "--padding",
             "vocab:128,mlp", "--bucket", "1MiB", "--reduce", "per-micro-batch", "--precision", "fp64", "--schedule", "gpipe",
-            "--tied", "on", "--global-batch", "32", "--micro-batch", "2", "--activation", '"; evil']))
+            "--tied", "on", "--dropout", "0.1", "--global-batch", "32", "--micro-batch", "2", "--activation", '"; evil']))
         text = plan.program_text(question)
         self.assertNotIn("evil", text)
-        for line in ('struct axis_data : hd::axis_name<"data"> {};', "using model = hd::llama<hd::llama_config{.tied = true}>;"):
+        for line in ('struct axis_data : hd::axis_name<"data"> {};', "using model = hd::llama<hd::llama_config{.tied = true, .dropout = 0.1}>;"):
             self.assertIn(line, text.splitlines())
         self.assertIn("hd::mesh<hd::axis<axis_data, 4>, hd::axis<hd::tp, 2>>, hd::rules<hd::shard<hd::heads, hd::tp>, "
                       "hd::shard<hd::batch, axis_data>>, hd::micro_batch<2>, hd::accumulate<4>, hd::precision<hd::fp64>, "
                       "hd::pipeline<hd::gpipe>, hd::zero<1, axis_data>, hd::padding<hd::pad<hd::vocab, 128>, "
                       "hd::pad<hd::mlp, 1>>, hd::bucket<1048576>, hd::reduce_gradients<hd::per_micro_batch>>", text)
+
+    def test_what_a_model_takes_enters_its_program(self):
+        text = plan.program_text(plan.checked(plan.read([
+            "--model", "gpt2", "--mesh", "tp=2", "--biased", "off", "--dropout", "0.2", "--sequence-parallel", "off",
+            "--micro-batch", "2"])))
+        self.assertIn("hd::gpt2_config{.biased = false, .dropout = 0.2}", text)
+        self.assertIn("hd::sequence_parallel<false>", text)
 
     def test_help_names_every_option(self):
         told = self.answered("--help").stdout

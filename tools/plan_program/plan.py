@@ -29,7 +29,7 @@ DIMENSIONS = ("batch", "sequence", "layers", "embed", "mlp", "vocab", "heads", "
 SIZES = ("vocabulary", "context", "layers", "heads", "kv_heads", "width", "mlp")
 MODELS = {
     "gpt2": {"vocabulary", "context", "layers", "heads", "width", "mlp", "biased", "tied", "dropout"},
-    "llama": {"vocabulary", "context", "layers", "heads", "kv_heads", "width", "mlp", "tied"},
+    "llama": {"vocabulary", "context", "layers", "heads", "kv_heads", "width", "mlp", "tied", "dropout"},
 }
 DEFAULT_RULES = ("heads:tp", "mlp:tp", "vocab:tp", "batch:dp_replicate", "batch:dp", "layers:pp", "sequence:tp")
 SCHEDULES = {"gpipe": "hd::gpipe", "1f1b": "hd::one_f_one_b"}
