@@ -104,6 +104,65 @@ TEST_CASE("BF-3: 512 gradients of 1 are 512, however they are reduced") {
   CHECK(summed<data<2>, zero<2>>() == 512);
 }
 
+namespace {
+struct outs : dim_name<"outs"> {};
+/// 1024 · Σ target · x over rows of one element, each of which can be had by itself: its gradient is 1024 · target.
+struct loss_of_rows : primitive {
+  using is_loss = void;
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = dims<>;
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    using A = accumulation_t<T>;
+    static constexpr bool keeps_input = true;
+    static constexpr std::size_t rows = Place::input_size;
+    static constexpr std::size_t independent_rows = rows;
+    template <class Context>
+    static void forward(Context& c, frame<T> const&, T const* x, T* y) {
+      *loss_value(y) = 0;
+      for (std::size_t r = 0; r < rows; ++r) *loss_value(y) += weight(c, r) * static_cast<A>(x[r]);
+    }
+    template <class Context>
+    static void backward(Context& c, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
+      for (std::size_t r = 0; r < rows; ++r) dx[r] = static_cast<T>(weight(c, r) * *loss_value(dy));
+    }
+
+   private:
+    template <class Context>
+    static A weight(Context& c, std::size_t r) {
+      return A(1024) * static_cast<A>(c.targets()[r]);
+    }
+  };
+};
+/// Gradients of a head's weight and bias to which each of 1024 tokens adds 1, cut into chunks of logits.
+template <class Head, class... More>
+void check_chunked(double sum) {
+  using head_model = model_of<1024, scalar<ones>, named<"h", Head>, loss_of_rows>;
+  auto const r = train<head_model, mixed<bf16_mixed, optimizer<sgd>, More...>>({.learning_rate = 0}, 1, of_one);
+  for (auto const& [name, p] : r.parameter) {
+    INFO(name);
+    if (name.find("weight") != std::string::npos && name.find("h.") == 0) CHECK(p.gradient == std::vector<double>{sum});
+    if (name.find("bias") != std::string::npos) CHECK(p.gradient == std::vector<double>{sum});
+  }
+}
+}  // namespace
+
+TEST_CASE("BF-3: gradients of a head are sums over tokens, however many chunks its logits come in") {
+  using biased_head = linear<unit_dim, dim<outs, 1>, biased::yes, ones>;
+  using bare_head = linear<unit_dim, dim<outs, 1>, biased::no, ones>;
+  check_chunked<biased_head>(1024);                  // one chunk
+  check_chunked<biased_head, logit_chunk<1>>(1024);  // in bfloat16 256
+  check_chunked<bare_head, logit_chunk<1>>(1024);
+  check_chunked<biased_head, logit_chunk<2 * 256>>(1024);                                          // in four chunks
+  check_chunked<sequential<named<"b", bias<dims<unit_dim>>>, biased_head>, logit_chunk<1>>(1024);  // in bfloat16 256
+  check_chunked<biased_head, logit_chunk<1>, accumulate<2>>(1024);
+  // Half of the gradient on each rank.
+  check_chunked<biased_head, logit_chunk<1>, data<2>, zero<2>>(1024);
+  check_chunked<biased_head, logit_chunk<1>, data<2>, zero<3>>(1024);
+}
+
 TEST_CASE("BF-3: ranks' bfloat16 are added in float") {
   comm::run_threads(9, [](comm::thread_communicator& world) {
     host::bfloat16 x[3] = {host::bfloat16(world.rank() == 0 ? 256.0F : 1.0F), host::bfloat16(1.0F),
