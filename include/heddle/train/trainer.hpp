@@ -34,6 +34,14 @@ class basic_trainer {
   static_assert(LanguageModel<Model>,
                 "trainer<Model, Plan>: 'Model' must be a language model; give it module, context and vocabulary");
   static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<...>");
+  static_assert(ComputesIn<Backend, PlanType::precision_value.compute>,
+                "trainer<Model, Plan, Backend>: 'Backend' must have a type 'tfloat32_products' where the plan's "
+                "precision computes in tf32, since its products would be those of fp32; give it the backend whose "
+                "products round their operands, or take a precision without tf32");
+  static_assert(StoresIn<Backend, PlanType::precision_value.storage>,
+                "trainer<Model, Plan, Backend>: 'Backend' must have a template 'element<dtype>' where the plan's "
+                "precision stores 16 bits, since it has to compute with such numbers; give it their types, or take a "
+                "precision that stores fp32 or fp64");
   using R = resolved<Model, PlanType, Backend>;
   static_assert(sizeof(legal<R>) > 0);
   static_assert(within_memory<R>::value);
