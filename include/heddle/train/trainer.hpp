@@ -26,9 +26,10 @@ namespace heddle {
 /// applies).
 ///
 /// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, a batch of another plan, options that mean
-/// nothing or differ between ranks, a step's rate or shared ids that differ, and losses or gradients that are not
-/// finite; whatever leaves one rank's function ends all ranks. After an exception from inside a module a trainer takes
-/// no further call.
+/// nothing or differ between ranks, a step's rate, its loss scale or shared ids that differ, a loss scale that the
+/// plan's precision does not have, losses that are not finite, and gradients that are not (under a dynamic loss scale
+/// only at its lower bound: above it the step is skipped); whatever leaves one rank's function ends all ranks. After an
+/// exception from inside a module a trainer takes no further call.
 template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
@@ -130,10 +131,14 @@ class basic_trainer {
   /// After values were written through `parameter(n).value`, on all ranks: a master weight becomes what was written,
   /// and not the other way round at the next step.
   void take_values() { stage_->take_values(); }
-  /// The state of the loss scale: with parameters and optimizer state what a run continues from.
+  /// The state of the loss scale: part of what a run continues from. The counts of steps and of the optimizer's updates
+  /// begin at 0 with each trainer, and cannot be set: a run continues to the bit in the trainer that began it alone.
   [[nodiscard]] loss_scale_state loss_scale() const { return stage_->loss_scale(); }
-  /// Continues from a state that `loss_scale` gave, the same on all ranks.
-  void set_loss_scale(loss_scale_state const& state) { stage_->set_loss_scale(state); }
+  /// Continues from a state that `loss_scale` gave, the same on all ranks: the next step says where it is not.
+  void set_loss_scale(loss_scale_state const& state) {
+    detail::check_loss_scale(PlanType::precision_value.scale, state);
+    stage_->set_loss_scale(state);
+  }
 
   /// Steps taken, those that were skipped included.
   [[nodiscard]] std::uint64_t steps() const { return step_; }
