@@ -149,11 +149,11 @@ template <class Head, class... More>
 void check_chunked(double sum) {
   using head_model = model_of<1024, scalar<ones>, named<"h", Head>, loss_of_rows>;
   auto const r = train<head_model, mixed<bf16_mixed, optimizer<sgd>, More...>>({.learning_rate = 0}, 1, of_one);
-  for (auto const& [name, p] : r.parameter) {
-    INFO(name);
-    bool const of_head = name.find("h.") == 0;
-    if (of_head) REQUIRE(p.gradient.size() == 1);
-    if (of_head) CHECK(p.gradient[0] == sum);
+  for (auto const& p : r.parameter) {
+    INFO(p.first);
+    bool const of_head = p.first.find("h.") == 0;
+    if (of_head) REQUIRE(p.second.gradient.size() == 1);
+    if (of_head) CHECK(p.second.gradient[0] == sum);
   }
 }
 }  // namespace
