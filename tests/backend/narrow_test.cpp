@@ -368,6 +368,7 @@ TEST_CASE_TEMPLATE("an optimizer reads narrow gradients as what they are", T, ho
   hd::adamw::update<B>(options, facts, w.data(), g.data(), {m.data(), v.data()}, n);
   hd::adamw::update<B>(options, facts, w2.data(), static_cast<float const*>(wide.data()), {m2.data(), v2.data()}, n);
   CHECK(w == w2);
+  CHECK(m == m2);
   CHECK(v == v2);
   CHECK(B::sum_of_squares(g.data(), n) == B::sum_of_squares(wide.data(), n));
 }

@@ -33,6 +33,8 @@ struct at_once : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::
 struct one_data_rank : hd::plan<hd::mesh<hd::axis<hd::dp, 1>>, hd::zero<3>> {};
 struct summed : hd::plan<hd::mesh<hd::axis<hd::tp, 2>>, hd::rules<hd::shard<hd::embed, hd::tp>>, hd::logit_chunk<200>> {
 };
+/// Gradients added up over micro-batches are fp32 and sent in bf16; those of the tied table are summed as they are.
+struct mixed_stages : hd::plan<hd::mesh<hd::axis<hd::pp, 2>>, hd::accumulate<2>, hd::precision<hd::bf16_mixed>> {};
 struct six_stages : hd::plan<hd::mesh<hd::axis<hd::pp, 6>>, hd::accumulate<4>> {};
 
 /// The parameter rests split over dp, its optimizer state as it is computed with; or the other way round.
@@ -89,6 +91,8 @@ TEST_CASE("a parameter's row has the layouts in which it and its optimizer state
       row(hd::describe_plan<on<resting<true, false>>>()) ==
       "h.mlp.fc.weight [layers, mlp, embed], at rest [layers, mlp, embed:dp], state [layers, mlp, embed] 12 × 32 × 8, "
       "at rest 12 × 32 × 4, state 12 × 32 × 8 dp all_reduce dp");
+  CHECK(line_of(hd::describe_plan<on<mixed_stages>>(), "wte.weight").find("all_reduce both stages in fp32") !=
+        std::string::npos);
 }
 
 TEST_CASE("what zero splits, what reductions cost, and that logits come in chunks, is said where it is so") {

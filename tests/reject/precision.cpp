@@ -36,6 +36,9 @@ inline constexpr precision_policy wrong{.storage = dtype::float16, .scale = {.in
 inline constexpr precision_policy wrong{.storage = dtype::float16, .scale = {.initial = 1024, .backoff = 0.5}};
 #elif defined(REJECT_SCALE_INTERVAL)  // expect: and interval and hysteresis of at least 1
 inline constexpr precision_policy wrong{.storage = dtype::float16, .scale = {.interval = 0}};
+#elif defined(REJECT_SCALE_GROWS_ALONE)  // expect: a 'scale' that grows must shrink
+// expect: give backoff = 0.5, or growth = 1
+inline constexpr precision_policy wrong{.storage = dtype::float16, .scale = {.growth = 2, .most = 1024}};
 #else
 inline constexpr precision_policy wrong{
     .storage = dtype::float16,

@@ -42,6 +42,21 @@ struct elsewhere : hd::host_backend {
   struct memory : hd::host_memory {};
 };
 struct one : hd::plan<> {};
+/// A backend that knows fp32 and fp64 alone.
+struct plain : hd::host::products,
+               hd::host::pointwise,
+               hd::host::norms,
+               hd::host::embeddings,
+               hd::host::cross_entropy,
+               hd::host::optimizers,
+               hd::host::attentions,
+               hd::host::rotary_positions,
+               hd::host::random,
+               hd::no_scratch {
+  using memory = hd::host_memory;
+};
+template <hd::precision_policy Policy>
+struct of_precision : hd::plan<hd::precision<Policy>> {};
 /// Gradients are scattered over four ranks, or under stage 0 over none.
 template <std::size_t Bytes, std::size_t Stage = 2>
 struct bucketed : hd::plan<hd::mesh<hd::axis<hd::dp, 4>>, hd::zero<Stage>, hd::bucket<Bytes>> {};
@@ -107,6 +122,12 @@ void refused() { construct<in_a_kibibyte>(); }
 void refused() {
   hd::run<one>(hd::threads, [](auto& rank) { hd::basic_trainer<good, one, elsewhere> const trainer{rank}; });
 }
+#elif defined(REJECT_NO_TF32)            // expect: 'Backend' must have a type 'tfloat32_products'
+// expect: or take a precision without tf32
+static_assert(hd::basic_trainer<good, of_precision<hd::tf32>, plain>::context > 0);
+#elif defined(REJECT_NO_BF16)            // expect: 'Backend' must have a template 'element<dtype>'
+// expect: give it their types, or take a precision that stores fp32 or fp64
+static_assert(hd::basic_trainer<good, of_precision<hd::bf16_mixed>, plain>::context > 0);
 #elif defined(REJECT_SMALL_BUCKET)       // expect: bucket<12>, heddle::must_be_at_least<16>
 // expect: one_element_for_each_of_the_ranks_that_share_it<4>
 // errors: at most 1

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <heddle/comm/delaying.hpp>
 #include <heddle/heddle.hpp>
+#include <limits>
+#include <mutex>
+#include <string>
 
 #include "tiny.hpp"
 
@@ -39,14 +42,18 @@ TEST_CASE("BF-1: updates below half a step of bfloat16 are kept by the master we
 }
 
 namespace {
-template <std::size_t Stage, precision_policy Policy, class Optimizer>
+template <std::size_t Stage, precision_policy Policy, class Optimizer, std::size_t Rows = 5>
 void check_taken_values() {
   using plan_type = mixed<Policy, data<2>, zero<Stage>, optimizer<Optimizer>>;
-  using table = model_of<1, named<"e", embedding<dim<vocab, 5>, dim<embed, 2>, ones>>, weighted_loss<>>;
+  using table = model_of<1, named<"e", embedding<dim<vocab, Rows>, dim<embed, 2>, ones>>, weighted_loss<>>;
   run<plan_type>(threads, [&](auto& rank) {
     trainer<table, plan_type> t(rank, {.learning_rate = 0.1});
     set_parameter<data<2>>(t, rank.at(), "e.weight", [](std::uint64_t) { return 0.9; });
     set_parameter<data<2>>(t, rank.at(), "e.weight", [](std::uint64_t i) { return i == 9 ? 4.0 : 5.0; });
+    // Where the value is whole and the master split: rows that ranks divide are where they stand, columns are packed.
+    auto const& entry = *t.parameter(0).entry;
+    if (Stage == 1 || Stage == 2) CHECK(!entry.to_state.empty());
+    if (Stage == 1 || Stage == 2) CHECK(entry.updates_in_place(data<2>::value) == (Rows % 2 == 0));
     t.take_values();
     // A target of 0 gives a gradient of 0: without weight decay nothing moves.
     step_on(t, 0, [](std::size_t, std::size_t, std::size_t) { return example{0, 0}; });
@@ -78,6 +85,7 @@ constexpr precision_policy wide_master = [] {
 TEST_CASE("BF-2: values that are written stay, whatever the masters were") {
   check_taken_values<0, bf16_mixed, sgd>();
   check_taken_values<1, bf16_mixed, sgd>();
+  check_taken_values<1, bf16_mixed, sgd, 6>();
   check_taken_values<2, bf16_mixed, sgd>();
   check_taken_values<3, bf16_mixed, sgd>();
   check_taken_values<0, fp16_mixed, adamw_without_decay>();
@@ -102,6 +110,66 @@ TEST_CASE("BF-3: 512 gradients of 1 are 512, however they are reduced") {
   // 1024 micro-batches, 512 on each rank: half of the gradient each.
   CHECK(summed<data<2>>() == 512);
   CHECK(summed<data<2>, zero<2>>() == 512);
+}
+
+namespace {
+struct outs : dim_name<"outs"> {};
+/// 1024 · Σ target · x over rows of one element, each of which can be had by itself: its gradient is 1024 · target.
+struct loss_of_rows : primitive {
+  using is_loss = void;
+  using parameters = parameter_list<>;
+  template <class Input>
+  using output = dims<>;
+  template <class Place>
+  struct kernel : kernel_traits {
+    using T = typename Place::element;
+    using A = accumulation_t<T>;
+    static constexpr bool keeps_input = true;
+    static constexpr std::size_t rows = Place::input_size;
+    static constexpr std::size_t independent_rows = rows;
+    template <class Context>
+    static void forward(Context& c, frame<T> const&, T const* x, T* y) {
+      *loss_value(y) = 0;
+      for (std::size_t r = 0; r < rows; ++r) *loss_value(y) += weight(c, r) * static_cast<A>(x[r]);
+    }
+    template <class Context>
+    static void backward(Context& c, frame<T> const&, T const*, T const*, T const* dy, T* dx) {
+      for (std::size_t r = 0; r < rows; ++r) dx[r] = static_cast<T>(weight(c, r) * *loss_value(dy));
+    }
+
+   private:
+    template <class Context>
+    static A weight(Context& c, std::size_t r) {
+      return A(1024) * static_cast<A>(c.targets()[r]);
+    }
+  };
+};
+/// Gradients of a head's weight and bias to which each of 1024 tokens adds 1, cut into chunks of logits.
+template <class Head, class... More>
+void check_chunked(double sum) {
+  using head_model = model_of<1024, scalar<ones>, named<"h", Head>, loss_of_rows>;
+  auto const r = train<head_model, mixed<bf16_mixed, optimizer<sgd>, More...>>({.learning_rate = 0}, 1, of_one);
+  for (auto const& p : r.parameter) {
+    INFO(p.first);
+    bool const of_head = p.first.find("h.") == 0;
+    if (of_head) REQUIRE(p.second.gradient.size() == 1);
+    if (of_head) CHECK(p.second.gradient[0] == sum);
+  }
+}
+}  // namespace
+
+TEST_CASE("BF-3: gradients of a head are sums over tokens, however many chunks its logits come in") {
+  using biased_head = linear<unit_dim, dim<outs, 1>, biased::yes, ones>;
+  using bare_head = linear<unit_dim, dim<outs, 1>, biased::no, ones>;
+  check_chunked<biased_head>(1024);                  // one chunk
+  check_chunked<biased_head, logit_chunk<1>>(1024);  // in bfloat16 256
+  check_chunked<bare_head, logit_chunk<1>>(1024);
+  check_chunked<biased_head, logit_chunk<2 * 256>>(1024);                                          // in four chunks
+  check_chunked<sequential<named<"b", bias<dims<unit_dim>>>, biased_head>, logit_chunk<1>>(1024);  // in bfloat16 256
+  check_chunked<biased_head, logit_chunk<1>, accumulate<2>>(1024);
+  // Half of the gradient on each rank.
+  check_chunked<biased_head, logit_chunk<1>, data<2>, zero<2>>(1024);
+  check_chunked<biased_head, logit_chunk<1>, data<2>, zero<3>>(1024);
 }
 
 TEST_CASE("BF-3: ranks' bfloat16 are added in float") {
@@ -146,16 +214,16 @@ std::vector<std::byte> state_of(Trainer& t) {
   return all;
 }
 
-/// Of token `row` at step `bad`, one gradient of the whole batch overflows; the other tokens' are small.
-template <class Plan, std::size_t Rows, class Rank>
-void overflow_once(Rank& rank, std::size_t row, std::size_t bad, double scale) {
-  trainer<rows_of_one<Rows>, Plan> t(rank, {.learning_rate = 1e-2});
+/// At step `bad` the batch's first example is `large`, of which a gradient overflows; those of `small(g)` are small.
+/// `prepare` sets parameters.
+template <class Plan, class Model, class Rank, class Small, class Prepare>
+void skip_once(Rank& rank, example large, Small small, std::size_t bad, double scale, Prepare prepare) {
+  trainer<Model, Plan> t(rank, {.learning_rate = 1e-2});
+  prepare(t);
   for (std::size_t s = 0; s < 6; ++s) {
     auto const before = state_of(t);
-    auto const result = step_on(t, s, [=](std::size_t step, std::size_t g, std::size_t) {
-      return step == bad && g == 0 ? example{static_cast<std::int32_t>(row), 63}
-                                   : example{static_cast<std::int32_t>(g % Rows), 1};
-    });
+    auto const result = step_on(
+        t, s, [=](std::size_t step, std::size_t g, std::size_t) { return step == bad && g == 0 ? large : small(g); });
     CHECK(result.skipped == (s == bad));
     CHECK(result.loss_scale == (s > bad ? scale / 2 : scale));
     CHECK((state_of(t) == before) == result.skipped);
@@ -164,6 +232,16 @@ void overflow_once(Rank& rank, std::size_t row, std::size_t bad, double scale) {
     CHECK(t.loss_scale().skipped == (s >= bad ? 1 : 0));
   }
   CHECK(t.steps() == 6);
+}
+/// Of token `row` one gradient overflows.
+template <class Plan, std::size_t Rows, class Model = rows_of_one<Rows>, class Rank>
+void overflow_once(Rank& rank, std::size_t row, std::size_t bad, double scale) {
+  skip_once<Plan, Model>(
+      rank, {static_cast<std::int32_t>(row), 63},
+      [](std::size_t g) {
+        return example{static_cast<std::int32_t>(g % Rows), 1};
+      },
+      bad, scale, [](auto&) {});
 }
 }  // namespace
 
@@ -196,6 +274,78 @@ TEST_CASE("LS-3: a rank that owns nothing decides with the others") {
   // Three sequences count: 2·63/3·2048 = 86016.
   using plan_type = mixed<scaled_from(2048), data<3>, zero<1>>;
   run<plan_type>(threads, [](auto& rank) { overflow_once<plan_type, 2>(rank, 0, 3, 2048); });
+}
+
+namespace {
+/// Token 1 is 128 in front of the last weight, whose gradient is that many times the others', which are the scale
+/// itself.
+using large_at_the_end = model_of<1, named<"e", embedding<dim<ids, 2>, unit_dim, ones>>,
+                                  named<"h", repeat<dim<layers, 2>, named<"b", bias<dims<unit_dim>>>>>,
+                                  named<"s", scaled<unit_dim>>, weighted_loss<>>;
+/// Rows of which a tensor rank has half.
+using split_rows = model_of<1, named<"e", embedding<dim<vocab, 4>, unit_dim, ones>>, weighted_loss<factor{2}>>;
+}  // namespace
+
+TEST_CASE("LS-1: what overflows on the last pipeline stage alone is skipped by all") {
+  using line = mesh<axis<pp, 2>>;
+  using plan_type = mixed<scaled_from(2048), line, accumulate<2>, optimizer<sgd>>;
+  run<plan_type>(threads, [](auto& rank) {
+    skip_once<plan_type, large_at_the_end>(
+        rank, {1, 1},
+        [](std::size_t) {
+          return example{0, 1};
+        },
+        3, 2048,
+        [&](auto& t) {
+          set_parameter<line>(t, rank.at(), "e.weight", [](std::uint64_t row) { return row == 1 ? 128 : 1; });
+          t.take_values();
+          // Of one of two tokens 128·2048/2 does not fit, and all else does.
+          CHECK(t.parameter_count() == 2);
+        });
+  });
+}
+
+TEST_CASE("LS-1: what overflows on one tensor rank is skipped by all") {
+  using plan_type = mixed<scaled_from(2048), mesh<axis<tp, 2>>, rules<shard<vocab, tp>>>;
+  run<plan_type>(threads, [](auto& rank) {
+    for (std::size_t const row : {0U, 3U}) overflow_once<plan_type, 4, split_rows>(rank, row, 3, 2048);
+  });
+}
+
+TEST_CASE("a loss scale that is set is one of the policy's, and the same on all ranks") {
+  using plan_type = mixed<scaled_from(2048), data<2>>;
+  std::mutex one_at_a_time;
+  run<plan_type>(threads, [&](auto& rank) {
+    trainer<rows_of_one<2>, plan_type> t(rank, {.learning_rate = 1e-2});
+    auto const step = [&] { return step_on(t, 0, of_one); };
+    auto const text_of = [](auto call) -> std::string {
+      try {
+        call();
+      } catch (error const& e) {
+        return e.what();
+      }
+      return "no error";
+    };
+    std::string refused[5];
+    double const bad[5] = {1000, 0.5, 33554432, -4, std::numeric_limits<double>::quiet_NaN()};
+    for (std::size_t i = 0; i < 5; ++i) refused[i] = text_of([&] { t.set_loss_scale({.scale = bad[i]}); });
+    auto const unchanged = t.loss_scale();
+    t.set_loss_scale({.scale = rank.rank() == 0 ? 1024.0 : 512.0});
+    auto const before = state_of(t);
+    std::string const told = text_of(step);
+    bool const kept = state_of(t) == before;
+    t.set_loss_scale({.scale = 1024});
+    auto const result = step();
+    std::lock_guard const lock(one_at_a_time);
+    for (auto const& text : refused) CHECK(text.find("must be a power of two from 1 to 16777216") != text.npos);
+    CHECK(refused[0].find("is 1000,") != std::string::npos);
+    CHECK(unchanged == loss_scale_state{.scale = 2048});
+    CHECK(told.find("learning rates or loss scales") != std::string::npos);
+    CHECK(told.find(rank.rank() == 0 ? "its loss scale 1024:" : "its loss scale 512:") != std::string::npos);
+    CHECK(kept);
+    CHECK(result.loss_scale == 1024);
+    CHECK(!result.skipped);
+  });
 }
 
 TEST_CASE(

@@ -185,13 +185,14 @@ TEST_CASE("the summands of an agreement cancel exactly, on meshes of any size") 
   layout tokens;
   tokens.split(0, id_v<batch>);
   std::vector<std::int32_t> const ids[] = {{1, 2}, {3, 4}, {5, 6}};
-  auto const sum = [&](std::size_t odd_rank, double odd_rate, std::int32_t odd_id) {
+  auto const sum = [&](std::size_t odd_rank, double odd_rate, std::int32_t odd_id, double odd_scale = 8) {
     double total = 0;
     for (std::size_t rank = 0; rank < mesh.size(); ++rank) {
       auto const at = mesh.coordinates_of(rank);
       auto mine = ids[at[0]];
       if (rank == odd_rank) mine[0] = odd_id;
-      total += detail::agreement_summand(mesh, tokens, at, rank == odd_rank ? odd_rate : 0.5, mine, ids[0]);
+      total += detail::agreement_summand(
+          mesh, tokens, at, {rank == odd_rank ? odd_rate : 0.5, rank == odd_rank ? odd_scale : 8}, mine, ids[0]);
     }
     return total;
   };
@@ -199,6 +200,7 @@ TEST_CASE("the summands of an agreement cancel exactly, on meshes of any size") 
   for (std::size_t const odd_rank : {std::size_t{0}, std::size_t{1}, (3UL << 14) - 1}) {
     CHECK(sum(odd_rank, 0.25, ids[odd_rank >> 14][0]) != 0);
     CHECK(sum(odd_rank, 0.5, 7) != 0);
+    CHECK(sum(odd_rank, 0.5, ids[odd_rank >> 14][0], 4) != 0);
   }
 }
 
@@ -263,10 +265,12 @@ TEST_CASE("after an exception of a module, which leaves gradients on their way, 
     worn_out = false;
     std::string const stepped = text_of_call([&] { trainer.step(token, target); });
     std::string const evaluated = text_of_call([&] { trainer.evaluate(token, target); });
+    std::string const taken = text_of_call([&] { trainer.take_values(); });
     basic_trainer<fragile_model, plan_type, host_backend> fresh(rank, {.learning_rate = 1});
     std::string const again = text_of_call([&] { fresh.step(token, target); });
     std::lock_guard const lock(one_at_a_time);
     names(told, "worn out");
+    names(taken, "ended an earlier call midway");
     names(stepped, "ended an earlier call midway");
     names(evaluated, "make a new trainer");
     CHECK(again == "no error");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <heddle/nn/op.hpp>
 #include <heddle/nn/targets.hpp>
 #include <heddle/tensor/accumulation.hpp>
@@ -15,6 +17,7 @@ struct loss_chunks {
   static constexpr std::size_t chunk = Loss::chunk_rows;
   static constexpr std::size_t whole = rows / chunk;
   static constexpr std::size_t rest = rows % chunk;
+  static constexpr bool several = whole + (rest != 0 ? 1 : 0) > 1;
 
   /// `f(size, first)` for each chunk, its size a constant.
   template <class F>
@@ -32,12 +35,22 @@ struct loss_chunks {
   }
 };
 
+/// A gradient of which chunks leave a narrow part each: their sum, in what T is summed in.
+template <class T>
+struct wide_gradient {
+  std::size_t use;
+  std::size_t size;
+  [[nodiscard]] constexpr std::size_t room() const { return slot<T>(room_for<T, accumulation_t<T>>(size)); }
+};
+
 /// The product to the vocabulary and its loss as one, so that the logits never stand whole. In training nothing is
 /// computed before backward, which has all it needs: a chunk of tokens at a time it computes their logits, the loss,
 /// the gradient in the logits' place, and from that the gradients of weight and input. Where [tokens, vocabulary]
 /// would stand twice, [chunk, vocabulary] stands once (twice for a loss that does not work in place), and the products
-/// are as many. An evaluation has the loss from
-/// forward, in the same chunks.
+/// are as many. An evaluation has the loss from forward, in the same chunks.
+///
+/// A narrow gradient stops growing under many summands: where there are several chunks, each leaves its part of the
+/// gradients of what gives the rows, and these are added up in `accumulation_t`, in scratch, and rounded once.
 ///
 /// A model of what `placed` is, but that in training backward writes the output. `Source` gives rows on demand; the
 /// loss of a row depends on that row. Nothing may read the loss between forward and backward: it ends its chain, which
@@ -64,6 +77,25 @@ struct chunked_loss {
   static constexpr std::size_t own_scratch =
       logits + gradient + scratch_of_loss + loss + slot<element>(target_slots<typename Loss::place, chunks::rows>);
 
+  /// The gradients that are summed beside where they belong.
+  static constexpr bool widens = chunks::several && !std::is_same_v<element, accumulation_t<element>>;
+  static constexpr std::size_t wide_count = [] {
+    std::size_t n = 0;
+    for (std::size_t k = Source::rows_first_use; k < uses.size(); ++k) n += widens && uses[k].trainable ? 1 : 0;
+    return n;
+  }();
+  static constexpr auto wide = [] {
+    std::array<wide_gradient<element>, wide_count> all{};
+    for (std::size_t k = Source::rows_first_use, n = 0; n < wide_count; ++k)
+      if (uses[k].trainable) all[n++] = {k, local_size(Loss::place::mesh, uses[k].dims, uses[k].gradient)};
+    return all;
+  }();
+  static constexpr std::size_t wide_scratch = [] {
+    std::size_t room = 0;
+    for (auto const& g : wide) room += g.room();
+    return room;
+  }();
+
   static constexpr bool needs_input = Source::needs_input || Source::rows_read_input;
   static constexpr bool needs_output = false;
   static constexpr bool in_place = false;
@@ -71,7 +103,7 @@ struct chunked_loss {
   static constexpr std::size_t sites = Source::sites + Loss::sites;
   static constexpr std::size_t saved = Source::saved;
   static constexpr std::size_t forward_scratch = Source::forward_scratch + own_scratch;
-  static constexpr std::size_t backward_scratch = Source::rows_scratch + own_scratch;
+  static constexpr std::size_t backward_scratch = Source::rows_scratch + own_scratch + wide_scratch;
 
   template <class Context, class X>
   static void forward(Context& c, frame<element> const& f, X const* x, element* y) {
@@ -87,14 +119,27 @@ struct chunked_loss {
   static void backward(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                        element* dx) {
     Source::backward_rows(c, f, x, dx, [&](auto get, auto put) {
+      element* const sums = f.scratch + Source::rows_scratch + own_scratch;
+      // What is there already is the first summand.
+      for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n) {
+        memory<Context>::copy(static_cast<element const*>(part), sum, n);
+      });
       over_chunks(c, f, f.scratch + Source::rows_scratch, const_cast<element*>(y), get,
                   [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first,
                                         auto& context, frame<element> const& of_loss, element* rows) {
                     element const* const no_output = nullptr;
                     Loss::template kernel_of_rows<Rows>::backward(context, of_loss, static_cast<element const*>(rows),
                                                                   no_output, dy, rows + gradient);
+                    for_each_wide(f, sums,
+                                  [](element* part, auto*, std::size_t n) { memory<Context>::clear(part, n); });
                     put(size, first, static_cast<element const*>(rows + gradient));
+                    for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n) {
+                      memory<Context>::add(static_cast<element const*>(part), sum, n);
+                    });
                   });
+      for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n) {
+        memory<Context>::copy(static_cast<accumulation_t<element> const*>(sum), part, n);
+      });
     });
   }
 
@@ -105,6 +150,16 @@ struct chunked_loss {
   }
 
  private:
+  template <class Context>
+  using memory = typename Context::backend::memory;
+  /// `use(where it belongs, its sum, size)` for each gradient that is summed.
+  template <class Use>
+  static void for_each_wide(frame<element> const& f, element* sums, Use use) {
+    for (auto const& g : wide) {
+      use(f.gradient[g.use], reinterpret_cast<accumulation_t<element>*>(sums), g.size);
+      sums += g.room();
+    }
+  }
   /// y = the sum of the losses of chunks whose logits `get` gives, and `use` may use up.
   template <class Context, class Get, class Use>
   static void over_chunks(Context& c, frame<element> const& f, element* scratch, element* y, Get get, Use use) {

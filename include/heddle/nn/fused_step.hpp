@@ -45,6 +45,7 @@ struct fused_step {
                                                       ? Sum::independent_rows
                                                       : 0;
   static constexpr bool rows_read_input = independent_rows != 0 && Sum::rows_read_input;
+  static constexpr std::size_t rows_first_use = 0;
   static constexpr std::size_t sites = Sum::sites + Constant::sites;
   static constexpr std::size_t saved = Sum::saved;
   static constexpr std::size_t forward_scratch = Sum::forward_scratch;

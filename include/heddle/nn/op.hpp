@@ -51,6 +51,10 @@ template <class Placed>
 inline constexpr std::size_t rows_scratch = Placed::backward_scratch;
 template <GivesRows Placed>
 inline constexpr std::size_t rows_scratch<Placed> = Placed::rows_scratch;
+template <class Placed>
+inline constexpr std::size_t rows_first_use = 0;
+template <GivesRows Placed>
+inline constexpr std::size_t rows_first_use<Placed> = Placed::rows_first_use;
 }  // namespace detail
 
 /// A module under a plan: declaration and placement are two things. `Module` says which parameters there are and what
@@ -72,6 +76,7 @@ inline constexpr std::size_t rows_scratch<Placed> = Placed::rows_scratch;
 ///                              backward_rows; 0 if none
 ///   rows_read_input            backward_rows reads the input where backward does not: who asks for rows keeps it
 ///   rows_scratch               of backward_rows
+///   rows_first_use             the first of the uses that have gradients by rows: those from it on
 ///   goes_back                  of primitives: false where nothing before or in them is trained: there is no backward
 ///   logit_rows                 of what ends in a loss in chunks (nn/chunked_loss.hpp): in training forward gives 0,
 ///                              and backward the loss
@@ -148,6 +153,7 @@ struct placed {
                                                       ? kernel::independent_rows
                                                       : 0;
   static constexpr bool rows_read_input = independent_rows != 0 && !keeps_input;
+  static constexpr std::size_t rows_first_use = 0;
   /// Targets are handed to a loss by rows, so its rows must be tokens.
   static constexpr std::size_t local_tokens = local_size(mesh, place::token_dims, place::op.operand(place::token_dims));
   /// Of a loss: how many rows of logits at a time are within the plan's `logit_chunk`; 0 where it needs all.

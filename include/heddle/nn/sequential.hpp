@@ -234,6 +234,7 @@ struct placed<sequential<Modules...>, Plan, Input> {
   static constexpr std::size_t forward_scratch = values.scratch + share.forward_scratch;
   static constexpr std::size_t backward_scratch = cotangents.scratch + share.backward_scratch;
   static constexpr bool rows_read_input = count == 1 && detail::rows_read_input<last>;
+  static constexpr std::size_t rows_first_use = share.uses[count - 1] + detail::rows_first_use<last>;
   static constexpr std::size_t rows_scratch = count == 1 ? detail::rows_scratch<last> : backward_scratch;
 
   template <class Context, class X>

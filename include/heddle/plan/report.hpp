@@ -255,7 +255,10 @@ struct plan_report {
             pending += (pending.empty() ? "" : ", ") + std::string(mesh.axis[a].text);
         if (e.trainable && is_shared(n)) pending += (pending.empty() ? "" : ", ") + std::string("both stages");
         if (e.trainable && is_shared(n))
-          reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce both stages");
+          reduced += (reduced.empty() ? "" : ", ") + std::string("all_reduce both stages") +
+                     (R::precision.reduction == plan::gradient_format
+                          ? ""
+                          : " in " + std::string(name_of(plan::gradient_format)));  // not in `reduction`
         t.add({std::string(e.name.view()),
                in_use_and_at_rest(e, [&](layout const& l) { return describe(mesh, e.dims, l); }),
                in_use_and_at_rest(e, [&](layout const& l) { return describe_extents(mesh, e.dims, l); }),

@@ -55,6 +55,17 @@ struct computing_backend<Backend, dtype::tfloat32> {
 template <class Backend, dtype Type>
 using element_on = typename detail::backend_element<Backend, Type>::type;
 
+/// Whether a backend's products round their operands to `Compute`: tf32 is a variant of its own
+/// (`Backend::tfloat32_products`), without which it would be fp32.
+template <class Backend, dtype Compute>
+concept ComputesIn = Compute != dtype::tfloat32 || requires {
+  typename Backend::tfloat32_products;
+};
+/// Whether a backend has numbers of `Storage` that it computes with. A ledger needs none.
+template <class Backend, dtype Storage>
+concept StoresIn = bytes_of(Storage)
+!= 2 || requires { typename Backend::template element<Storage>; };
+
 /// How an element type is called in reports and names of files.
 template <class T>
 inline constexpr std::string_view element_name = "unknown";
@@ -72,7 +83,7 @@ template <class Value, class Gradient, class Travelling, class Master>
 struct element_types {
   using value = Value;            ///< parameters and activations; a gradient as a module leaves it
   using gradient = Gradient;      ///< gradients added up over micro-batches, and reduced ones
-  using travelling = Travelling;  ///< gradients between ranks
+  using travelling = Travelling;  ///< gradients between ranks; between the stages that share a parameter, `gradient`
   using master = Master;          ///< what the optimizer updates, and its state
   /// Whether parameters are rounded copies of master weights.
   static constexpr bool has_master = !std::is_same_v<Value, Master>;

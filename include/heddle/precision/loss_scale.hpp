@@ -33,7 +33,7 @@ inline constexpr loss_scale_policy dynamic_loss_scale{
 struct loss_scale_state {
   double scale = 1;
   std::uint64_t finite_steps = 0;  ///< in a row, since the scale last changed or a step was skipped
-  std::uint64_t overflows = 0;     ///< since the scale last grew: what hysteresis counts
+  std::uint64_t overflows = 0;     ///< since the scale last grew, or would have but for `most`: what hysteresis counts
   std::uint64_t skipped = 0;       ///< steps in all
   friend constexpr bool operator==(loss_scale_state const&, loss_scale_state const&) = default;
 };

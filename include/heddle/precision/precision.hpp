@@ -38,7 +38,8 @@ struct precision_policy {
   dtype accumulation = storage == dtype::float64 ? dtype::float64 : dtype::float32;
   /// A gradient that is not added up over micro-batches.
   dtype gradient = storage;
-  /// Gradients on their way between ranks: each collective sums in `accumulation`, and rounds once.
+  /// Gradients on their way between ranks: each collective sums in `accumulation`, and rounds once. The two parts of a
+  /// parameter that the first and the last stage share are summed at the end of a step, and travel as `gradient`.
   dtype reduction = gradient;
   /// The weights that the optimizer updates, and its state. Where it is not `storage`, parameters are copies of them.
   dtype master = accumulation;

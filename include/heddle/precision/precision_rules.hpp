@@ -48,6 +48,9 @@ struct precision_rules {
                     scale.backoff <= 1 && scale.interval > 0 && scale.hysteresis > 0,
                 "precision<Policy>: 'scale' must have least <= initial <= most, growth >= 1, backoff <= 1, and "
                 "interval and hysteresis of at least 1; begin from dynamic_loss_scale");
+  static_assert(scale.growth == 1 || scale.backoff < 1,
+                "precision<Policy>: a 'scale' that grows must shrink, since it ends in an overflow that nothing meets; "
+                "give backoff = 0.5, or growth = 1");
   static constexpr bool hold = true;
 };
 

@@ -34,7 +34,7 @@ struct step_result {
   loss_sum loss;
   double gradient_norm = 0;  ///< before clipping, without the loss scale
   double loss_scale = 1;     ///< of this step
-  bool skipped = false;      ///< gradients overflowed: nothing was updated, and the next step has a smaller scale
+  bool skipped = false;      ///< gradients overflowed: nothing was updated, and the next step may have a smaller scale
 };
 
 /// This rank's part of a parameter, for inspection.
@@ -42,7 +42,8 @@ template <class Elements>
 struct parameter_view {
   parameter_entry const* entry = nullptr;
   typename Elements::value* value = nullptr;
-  typename Elements::gradient* gradient = nullptr;  ///< null where the parameter is frozen
+  /// The last step's, times its `step_result::loss_scale`; null where the parameter is frozen.
+  typename Elements::gradient* gradient = nullptr;
   /// Where `Elements::has_master` and the parameter is trained: what `value` is a copy of, in the layout of the
   /// optimizer's state.
   typename Elements::master* master = nullptr;

@@ -94,7 +94,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     }
     store_.release();
     finish_sends();
-    put(agreement, agreement_summand(0));
+    put(agreement, agreement_summand(0, 0));
     sums const totals = sum_over(comm_->all_axes(), loss, agreement);
     midway_ = false;
     check_alike(totals[agreement]);
@@ -129,7 +129,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
       memory::to_host(static_cast<T const*>(all.data()), narrow.data(), out.size());
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<logit>(narrow[i]);
     }
-    put(agreement, agreement_summand(0));
+    put(agreement, agreement_summand(0, 0));
     sums const totals = sum_over(comm_->all_axes(), agreement, agreement);
     midway_ = false;
     check_alike(totals[agreement]);
@@ -137,7 +137,11 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
 
   [[nodiscard]] std::size_t parameter_count() const override { return p_->parameters->entry.size(); }
   [[nodiscard]] parameter_view<Elements> parameter(std::size_t n) override { return store_.view(n); }
-  void take_values() override { store_.take_values(scratch()); }
+  void take_values() override {
+    begin_call();
+    store_.take_values(scratch());
+    midway_ = false;
+  }
   [[nodiscard]] loss_scale_state loss_scale() const override { return scale_; }
   void set_loss_scale(loss_scale_state const& state) override { scale_ = state; }
   [[nodiscard]] std::array<typename Elements::master*, slots> optimizer_state(std::size_t n) override {
@@ -164,8 +168,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     if (midway_)
       throw error(
           "trainer: an exception ended an earlier call midway, so this rank's buckets and messages are those of "
-          "another "
-          "step; make a new trainer, on all ranks");
+          "another step; make a new trainer, on all ranks");
     midway_ = true;
   }
   static void check_alike(double agreed) {
@@ -204,10 +207,10 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
       if (a != p_->parameters->pipeline_axis && !p_->output_layout.is_partial(a) && comm_->at()[a] != 0) return false;
     return true;
   }
-  /// Sums to 0 over all ranks if they step by one rate, and those with the same sequences were given the same ids.
-  [[nodiscard]] double agreement_summand(double rate) const {
-    return detail::agreement_summand(comm_->mesh_of_ranks(), p_->token_layout, comm_->at(), rate, given_tokens_,
-                                     given_targets_);
+  /// Sums to 0 over all ranks if they step by one rate and scale, and those with the same sequences have the same ids.
+  [[nodiscard]] double agreement_summand(double rate, double loss_scale) const {
+    return detail::agreement_summand(comm_->mesh_of_ranks(), p_->token_layout, comm_->at(), {rate, loss_scale},
+                                     given_tokens_, given_targets_);
   }
 
   // What is added up over ranks, in the backend's memory.
@@ -335,16 +338,17 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     finish_sends();
     memory::clear(scalar_at(squared_norm), 1);
     store_.add_squared_norm(scalar_at(squared_norm));
-    put(agreement, agreement_summand(facts.learning_rate));
+    put(agreement, agreement_summand(facts.learning_rate, scale_.scale));
     sums const totals = sum_over(comm_->all_axes(), squared_norm, agreement);
     // Nothing is on its way, and nothing has changed: what is refused below may be followed by another step.
     midway_ = false;
     if (totals[agreement] != 0)
       throw error("trainer: at step " + std::to_string(facts.step) +
-                  " ranks were given different learning rates, or ranks that share sequences different tokens or "
-                  "targets; parameters are unchanged; the rate of this rank is " +
-                  detail::number_text(facts.learning_rate) +
-                  ": give all ranks one rate, and fill the batches of ranks with the same data_rank() alike");
+                  " ranks were given different learning rates or loss scales, or ranks that share sequences different "
+                  "tokens or targets; parameters are unchanged; the rate of this rank is " +
+                  detail::number_text(facts.learning_rate) + ", its loss scale " + detail::number_text(scale_.scale) +
+                  ": give all ranks one rate and one state of the loss scale, and fill the batches of ranks with the "
+                  "same data_rank() alike");
     double const loss_scale = scale_.scale;
     result.loss_scale = loss_scale;
     result.gradient_norm = std::sqrt(totals[squared_norm]) / loss_scale;
@@ -357,11 +361,11 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
       return;
     }
     if (overflowed || !std::isfinite(result.loss.sum))
-      throw error("trainer: at step " + std::to_string(facts.step) + " the loss is " +
-                  detail::number_text(result.loss.mean()) + " and the gradient norm " +
-                  detail::number_text(result.gradient_norm) +
-                  (p_->scale.adapts() ? ", with a loss scale of " + detail::number_text(loss_scale) : "") +
-                  "; parameters are unchanged; lower the learning rate, clip, or check the data");
+      throw error(
+          "trainer: at step " + std::to_string(facts.step) + " the loss is " + detail::number_text(result.loss.mean()) +
+          " and the gradient norm " + detail::number_text(result.gradient_norm) +
+          (p_->scale.adapts() || loss_scale != 1 ? ", with a loss scale of " + detail::number_text(loss_scale) : "") +
+          "; parameters are unchanged; lower the learning rate, clip, or check the data");
     midway_ = true;
     bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
     double const scale = (too_long ? facts.clip / result.gradient_norm : 1) / loss_scale;

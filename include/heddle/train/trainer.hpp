@@ -26,14 +26,23 @@ namespace heddle {
 /// applies).
 ///
 /// **Errors.** heddle::error for ids outside the vocabulary, wrong lengths, a batch of another plan, options that mean
-/// nothing or differ between ranks, a step's rate or shared ids that differ, and losses or gradients that are not
-/// finite; whatever leaves one rank's function ends all ranks. After an exception from inside a module a trainer takes
-/// no further call.
+/// nothing or differ between ranks, a step's rate, its loss scale or shared ids that differ, a loss scale that the
+/// plan's precision does not have, losses that are not finite, and gradients that are not (under a dynamic loss scale
+/// only at its lower bound: above it the step is skipped); whatever leaves one rank's function ends all ranks. After an
+/// exception from inside a module a trainer takes no further call.
 template <class Model, class PlanType, class Backend>
 class basic_trainer {
   static_assert(LanguageModel<Model>,
                 "trainer<Model, Plan>: 'Model' must be a language model; give it module, context and vocabulary");
   static_assert(Plan<PlanType>, "trainer<Model, Plan>: 'Plan' must be a plan; derive it from heddle::plan<...>");
+  static_assert(ComputesIn<Backend, PlanType::precision_value.compute>,
+                "trainer<Model, Plan, Backend>: 'Backend' must have a type 'tfloat32_products' where the plan's "
+                "precision computes in tf32, since its products would be those of fp32; give it the backend whose "
+                "products round their operands, or take a precision without tf32");
+  static_assert(StoresIn<Backend, PlanType::precision_value.storage>,
+                "trainer<Model, Plan, Backend>: 'Backend' must have a template 'element<dtype>' where the plan's "
+                "precision stores 16 bits, since it has to compute with such numbers; give it their types, or take a "
+                "precision that stores fp32 or fp64");
   using R = resolved<Model, PlanType, Backend>;
   static_assert(sizeof(legal<R>) > 0);
   static_assert(within_memory<R>::value);
@@ -122,10 +131,14 @@ class basic_trainer {
   /// After values were written through `parameter(n).value`, on all ranks: a master weight becomes what was written,
   /// and not the other way round at the next step.
   void take_values() { stage_->take_values(); }
-  /// The state of the loss scale: with parameters and optimizer state what a run continues from.
+  /// The state of the loss scale: part of what a run continues from. The counts of steps and of the optimizer's updates
+  /// begin at 0 with each trainer, and cannot be set: a run continues to the bit in the trainer that began it alone.
   [[nodiscard]] loss_scale_state loss_scale() const { return stage_->loss_scale(); }
-  /// Continues from a state that `loss_scale` gave, the same on all ranks.
-  void set_loss_scale(loss_scale_state const& state) { stage_->set_loss_scale(state); }
+  /// Continues from a state that `loss_scale` gave, the same on all ranks: the next step says where it is not.
+  void set_loss_scale(loss_scale_state const& state) {
+    detail::check_loss_scale(PlanType::precision_value.scale, state);
+    stage_->set_loss_scale(state);
+  }
 
   /// Steps taken, those that were skipped included.
   [[nodiscard]] std::uint64_t steps() const { return step_; }

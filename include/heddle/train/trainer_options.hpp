@@ -9,6 +9,7 @@
 #include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
+#include <heddle/precision/precision_rules.hpp>
 #include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/train/trace.hpp>
@@ -34,6 +35,14 @@ namespace detail {
 inline void check_learning_rate(double rate) {
   if (!(rate >= 0) || !std::isfinite(rate))
     throw error("trainer: 'learning_rate' is " + std::to_string(rate) + "; give a finite number that is at least 0");
+}
+
+/// A scale that the policy cannot reach would round what it scales, or find no bound.
+inline void check_loss_scale(loss_scale_policy const& policy, loss_scale_state const& state) {
+  if (!is_power_of_two(state.scale) || state.scale < policy.least || state.scale > policy.most)
+    throw error("trainer: the 'scale' of a loss scale's state is " + number_text(state.scale) +
+                ", and must be a power of two from " + number_text(policy.least) + " to " + number_text(policy.most) +
+                ", the bounds of the plan's precision; set what loss_scale() gave under the same policy");
 }
 
 /// An error where an option has no meaning; the optimizer checks its own, if it has `check(options)`.
