@@ -2,10 +2,12 @@
 // What can go wrong while processes find each other, over real sockets.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <heddle/comm/tcp_exchange.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -249,6 +251,77 @@ TEST_CASE("who comes when the run is complete is sent away, and the run goes on"
   other.join();
   CHECK(first == "");
   CHECK(second == "");
+}
+
+TEST_CASE("who was sent away reaches nobody, whatever it says") {
+  watchdog const limits;
+  using detail::frame;
+  using detail::frame_type;
+  for (std::string const& more :
+       {detail::bytes_of(frame{.from = 1, .to = 0, .name = "word", .content = "of the wrong one"}),
+        detail::bytes_of(frame{.from = 1, .to = 2, .name = "word", .content = "of the wrong one"}),
+        detail::bytes_of(frame{.type = frame_type::failure, .from = 1, .content = "made up"}),
+        detail::bytes_of(frame{.type = frame_type::leave, .from = 1}), std::string(100, '\xff')}) {
+    tcp_listener listener("127.0.0.1", 0);
+    std::uint16_t const port = listener.port();
+    auto const text_of = [](rank_exchange::bytes const& got) {
+      return std::string(reinterpret_cast<char const*>(got.data()), got.size());
+    };
+    std::array<std::string, 3> texts;
+    auto const rank = [&](std::size_t r) {
+      texts[r] = failure_of([&] {
+        std::optional<tcp_listener> mine;
+        if (r == 0) mine.emplace(std::move(listener));
+        tcp_exchange one({{r, 3, 0}, "127.0.0.1", port}, std::move(mine), 10s);
+        if (r == 1) {
+          (void)one.take(0, "go");
+          std::string const word = "of rank 1";
+          for (std::size_t to : {0U, 2U}) one.mail(to, "word", std::as_bytes(std::span(word.data(), word.size())));
+          (void)one.take(0, "end");
+          return;
+        }
+        if (r == 0) {
+          stranger const wrong(port);
+          wrong.say(detail::hello_of(1, 3));
+          CHECK(has(wrong.heard(100000), "two processes are rank 1"));  // and no more
+          wrong.say(more);
+          std::this_thread::sleep_for(100ms);
+          one.mail(1, "go", {});
+        }
+        CHECK(text_of(one.take(1, "word")) == "of rank 1");
+        if (r == 0)
+          for (std::size_t to : {1U, 2U}) one.mail(to, "end", {});
+        else
+          (void)one.take(0, "end");
+        CHECK(!one.poll(1, "word"));
+      });
+    };
+    std::thread first(rank, 1), second(rank, 2);
+    rank(0);
+    first.join();
+    second.join();
+    for (std::string const& one : texts) CHECK(one == "");
+  }
+}
+
+TEST_CASE("who says nothing is sent away when the limit is over") {
+  watchdog const limits;
+  std::vector<std::string> const texts = meet({{0, 2}, {1, 2}}, 400ms, {}, false);
+  for (std::string const& one : texts) CHECK(one == "");
+  tcp_listener listener("127.0.0.1", 0);
+  std::uint16_t const port = listener.port();
+  std::thread other([&] {
+    CHECK(failure_of([&] {
+            tcp_exchange one({{1, 2, 0}, "127.0.0.1", port}, 400ms);
+            std::this_thread::sleep_for(2500ms);
+          }) == "");
+  });
+  CHECK(failure_of([&] {
+          tcp_exchange one({{0, 2, 0}, "127.0.0.1", port}, std::move(listener), 400ms);
+          stranger const silent(port);
+          CHECK(silent.heard(1000) == detail::wire_magic);  // until it is closed
+        }) == "");
+  other.join();
 }
 
 }  // namespace exchange_faults
