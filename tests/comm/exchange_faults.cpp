@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can go wrong while processes find each other, over real sockets.
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/syscall.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <heddle/comm/tcp_exchange.hpp>
 #include <optional>
@@ -322,6 +326,42 @@ TEST_CASE("who says nothing is sent away when the limit is over") {
           CHECK(silent.heard(1000) == detail::wire_magic);  // until it is closed
         }) == "");
   other.join();
+}
+
+void no_action(int) {}
+
+TEST_CASE("a connection that is interrupted while it is made is not taken for one that is there") {
+  watchdog const limits;
+  struct sigaction how {};
+  how.sa_handler = &no_action;  // and no SA_RESTART
+  REQUIRE(::sigaction(SIGUSR1, &how, nullptr) == 0);
+  // A listener that takes nobody, whose queue is full: who comes then has no answer.
+  detail::descriptor const full(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  REQUIRE(::bind(full.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(::listen(full.get(), 0) == 0);
+  REQUIRE(::getsockname(full.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  std::vector<detail::descriptor> fill;
+  for (int i = 0; i < 4; ++i) {
+    fill.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    (void)::connect(fill.back().get(), reinterpret_cast<sockaddr*>(&at), sizeof(at));
+  }
+  std::atomic<bool> over{false};
+  std::string text;
+  std::thread joiner([&] {
+    text = failure_of([&] { tcp_exchange const one({{1, 2, 0}, "127.0.0.1", ntohs(at.sin_port)}, 700ms); });
+    over = true;
+  });
+  while (!over) {  // its side runs on a thread that nobody else knows
+    std::this_thread::sleep_for(5ms);
+    for (auto const& task : std::filesystem::directory_iterator("/proc/self/task"))
+      (void)::syscall(SYS_tgkill, ::getpid(), std::stoi(task.path().filename().string()), SIGUSR1);
+  }
+  joiner.join();
+  CHECK(has(text, "could not be reached within 700 ms (Connection timed out)"));
 }
 
 }  // namespace exchange_faults
