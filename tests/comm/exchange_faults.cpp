@@ -2,11 +2,13 @@
 // What can go wrong while processes find each other, over real sockets.
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <heddle/comm/tcp_exchange.hpp>
@@ -63,7 +65,9 @@ std::vector<std::string> meet(std::vector<member> const& all, std::chrono::milli
 
 /// A connection with a port of this machine, that says something.
 struct stranger {
-  explicit stranger(std::uint16_t port) : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
+  stranger() : socket(::socket(AF_INET, SOCK_STREAM, 0)) {}
+  explicit stranger(std::uint16_t port) : stranger() { connect(port); }
+  void connect(std::uint16_t port) const {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
@@ -324,6 +328,37 @@ TEST_CASE("who says nothing is sent away when the limit is over") {
           tcp_exchange one({{0, 2, 0}, "127.0.0.1", port}, std::move(listener), 400ms);
           stranger const silent(port);
           CHECK(silent.heard(1000) == detail::wire_magic);  // until it is closed
+        }) == "");
+  other.join();
+}
+
+TEST_CASE("without a free descriptor rank 0 does not ask in circles, and takes who came when there is one") {
+  watchdog const limits;
+  tcp_listener listener("127.0.0.1", 0);
+  std::uint16_t const port = listener.port();
+  std::thread other([&] {
+    CHECK(failure_of([&] {
+            tcp_exchange one({{1, 2, 0}, "127.0.0.1", port}, 10s);
+            (void)one.take(0, "end");
+          }) == "");
+  });
+  CHECK(failure_of([&] {
+          tcp_exchange one({{0, 2, 0}, "127.0.0.1", port}, std::move(listener), 10s);
+          rlimit before{};
+          REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+          stranger late;
+          int const first_free = ::dup(late.socket.get());
+          REQUIRE(::close(first_free) == 0);
+          rlimit const full{static_cast<rlim_t>(first_free), before.rlim_max};
+          REQUIRE(::setrlimit(RLIMIT_NOFILE, &full) == 0);
+          std::clock_t const start = std::clock();
+          late.connect(port);
+          std::this_thread::sleep_for(1s);
+          double const used = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+          REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+          CHECK(used < 0.2);
+          CHECK(late.heard(detail::wire_magic.size()) == detail::wire_magic);
+          one.mail(1, "end", {});
         }) == "");
   other.join();
 }
