@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What can go wrong while processes find each other, over real sockets.
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <ctime>
+#include <filesystem>
 #include <functional>
 #include <heddle/comm/tcp_exchange.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,7 +65,9 @@ std::vector<std::string> meet(std::vector<member> const& all, std::chrono::milli
 
 /// A connection with a port of this machine, that says something.
 struct stranger {
-  explicit stranger(std::uint16_t port) : socket(::socket(AF_INET, SOCK_STREAM, 0)) {
+  stranger() : socket(::socket(AF_INET, SOCK_STREAM, 0)) {}
+  explicit stranger(std::uint16_t port) : stranger() { connect(port); }
+  void connect(std::uint16_t port) const {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
@@ -249,6 +259,144 @@ TEST_CASE("who comes when the run is complete is sent away, and the run goes on"
   other.join();
   CHECK(first == "");
   CHECK(second == "");
+}
+
+TEST_CASE("who was sent away reaches nobody, whatever it says") {
+  watchdog const limits;
+  using detail::frame;
+  using detail::frame_type;
+  for (std::string const& more :
+       {detail::bytes_of(frame{.from = 1, .to = 0, .name = "word", .content = "of the wrong one"}),
+        detail::bytes_of(frame{.from = 1, .to = 2, .name = "word", .content = "of the wrong one"}),
+        detail::bytes_of(frame{.type = frame_type::failure, .from = 1, .content = "made up"}),
+        detail::bytes_of(frame{.type = frame_type::leave, .from = 1}), std::string(100, '\xff')}) {
+    tcp_listener listener("127.0.0.1", 0);
+    std::uint16_t const port = listener.port();
+    auto const text_of = [](rank_exchange::bytes const& got) {
+      return std::string(reinterpret_cast<char const*>(got.data()), got.size());
+    };
+    std::array<std::string, 3> texts;
+    auto const rank = [&](std::size_t r) {
+      texts[r] = failure_of([&] {
+        std::optional<tcp_listener> mine;
+        if (r == 0) mine.emplace(std::move(listener));
+        tcp_exchange one({{r, 3, 0}, "127.0.0.1", port}, std::move(mine), 10s);
+        if (r == 1) {
+          (void)one.take(0, "go");
+          std::string const word = "of rank 1";
+          for (std::size_t to : {0U, 2U}) one.mail(to, "word", std::as_bytes(std::span(word.data(), word.size())));
+          (void)one.take(0, "end");
+          return;
+        }
+        if (r == 0) {
+          stranger const wrong(port);
+          wrong.say(detail::hello_of(1, 3));
+          CHECK(has(wrong.heard(100000), "two processes are rank 1"));  // and no more
+          wrong.say(more);
+          std::this_thread::sleep_for(100ms);
+          one.mail(1, "go", {});
+        }
+        CHECK(text_of(one.take(1, "word")) == "of rank 1");
+        if (r == 0)
+          for (std::size_t to : {1U, 2U}) one.mail(to, "end", {});
+        else
+          (void)one.take(0, "end");
+        CHECK(!one.poll(1, "word"));
+      });
+    };
+    std::thread first(rank, 1), second(rank, 2);
+    rank(0);
+    first.join();
+    second.join();
+    for (std::string const& one : texts) CHECK(one == "");
+  }
+}
+
+TEST_CASE("who says nothing is sent away when the limit is over") {
+  watchdog const limits;
+  std::vector<std::string> const texts = meet({{0, 2}, {1, 2}}, 400ms, {}, false);
+  for (std::string const& one : texts) CHECK(one == "");
+  tcp_listener listener("127.0.0.1", 0);
+  std::uint16_t const port = listener.port();
+  std::thread other([&] {
+    CHECK(failure_of([&] {
+            tcp_exchange one({{1, 2, 0}, "127.0.0.1", port}, 400ms);
+            std::this_thread::sleep_for(2500ms);
+          }) == "");
+  });
+  CHECK(failure_of([&] {
+          tcp_exchange one({{0, 2, 0}, "127.0.0.1", port}, std::move(listener), 400ms);
+          stranger const silent(port);
+          CHECK(silent.heard(1000) == detail::wire_magic);  // until it is closed
+        }) == "");
+  other.join();
+}
+
+TEST_CASE("without a free descriptor rank 0 does not ask in circles, and takes who came when there is one") {
+  watchdog const limits;
+  tcp_listener listener("127.0.0.1", 0);
+  std::uint16_t const port = listener.port();
+  std::thread other([&] {
+    CHECK(failure_of([&] {
+            tcp_exchange one({{1, 2, 0}, "127.0.0.1", port}, 10s);
+            (void)one.take(0, "end");
+          }) == "");
+  });
+  CHECK(failure_of([&] {
+          tcp_exchange one({{0, 2, 0}, "127.0.0.1", port}, std::move(listener), 10s);
+          rlimit before{};
+          REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+          stranger late;
+          int const first_free = ::dup(late.socket.get());
+          REQUIRE(::close(first_free) == 0);
+          rlimit const full{static_cast<rlim_t>(first_free), before.rlim_max};
+          REQUIRE(::setrlimit(RLIMIT_NOFILE, &full) == 0);
+          std::clock_t const start = std::clock();
+          late.connect(port);
+          std::this_thread::sleep_for(1s);
+          double const used = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+          REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+          CHECK(used < 0.2);
+          CHECK(late.heard(detail::wire_magic.size()) == detail::wire_magic);
+          one.mail(1, "end", {});
+        }) == "");
+  other.join();
+}
+
+void no_action(int) {}
+
+TEST_CASE("a connection that is interrupted while it is made is not taken for one that is there") {
+  watchdog const limits;
+  struct sigaction how {};
+  how.sa_handler = &no_action;  // and no SA_RESTART
+  REQUIRE(::sigaction(SIGUSR1, &how, nullptr) == 0);
+  // A listener that takes nobody, whose queue is full: who comes then has no answer.
+  detail::descriptor const full(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  REQUIRE(::bind(full.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(::listen(full.get(), 0) == 0);
+  REQUIRE(::getsockname(full.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  std::vector<detail::descriptor> fill;
+  for (int i = 0; i < 4; ++i) {
+    fill.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    (void)::connect(fill.back().get(), reinterpret_cast<sockaddr*>(&at), sizeof(at));
+  }
+  std::atomic<bool> over{false};
+  std::string text;
+  std::thread joiner([&] {
+    text = failure_of([&] { tcp_exchange const one({{1, 2, 0}, "127.0.0.1", ntohs(at.sin_port)}, 700ms); });
+    over = true;
+  });
+  while (!over) {  // its side runs on a thread that nobody else knows
+    std::this_thread::sleep_for(5ms);
+    for (auto const& task : std::filesystem::directory_iterator("/proc/self/task"))
+      (void)::syscall(SYS_tgkill, ::getpid(), std::stoi(task.path().filename().string()), SIGUSR1);
+  }
+  joiner.join();
+  CHECK(has(text, "could not be reached within 700 ms (Connection timed out)"));
 }
 
 }  // namespace exchange_faults

@@ -231,6 +231,12 @@ ncclResult_t request(char const* name, ncclComm_t handle, cudaStream_t stream, n
   });
 }
 
+/// Whether no rank is left that may still use it.
+bool all_finalized(nccl_world const& world) {
+  return std::all_of(world.members.begin(), world.members.end(),
+                     [](nccl_member const* one) { return one == nullptr || one->finalized; });
+}
+
 /// Makes the groups of a split that all ranks have come to.
 void finish_split(machine const& all, nccl_world& world, nccl_split& split) {
   std::map<int, std::vector<std::pair<std::pair<int, int>, int>>> colors;  // (key, rank), by color
@@ -328,6 +334,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* out) {
     if (one.joining && one.of->here < one.of->size) return ncclSuccess;
     if (one.splitting) return ncclSuccess;
     if (one.asks != 0 && --one.asks != 0) return ncclSuccess;
+    if (one.finalized && !all_finalized(*one.of)) return ncclSuccess;
     one.joining = false;
     while (!one.given.empty()) {
       auto const what = std::move(one.given.front());
@@ -351,6 +358,8 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* ou
   return nccl("ncclCommSplit", [&](machine& all) {
     nccl_member& one = comm_of(handle);
     require_idle(one, "ncclCommSplit");
+    if (one.last != nullptr && !one.last->done)
+      throw nccl_refusal{ncclInvalidUsage, "a split while operations are under way, which may deadlock"};
     if (config != nullptr) throw nccl_refusal{ncclInvalidArgument, "a configuration; the emulation inherits it"};
     if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
       throw nccl_refusal{ncclInvalidArgument, "color " + std::to_string(color)};
@@ -393,7 +402,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
       throw nccl_refusal{ncclInvalidUsage, "operations are under way; the emulation demands that they are waited for"};
     one.finalized = true;
     one.asks = delays(all);
-    return one.asks != 0 ? ncclInProgress : ncclSuccess;
+    return one.asks != 0 || !all_finalized(*one.of) ? ncclInProgress : ncclSuccess;
   });
 }
 namespace {
@@ -416,8 +425,11 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
     nccl_member& one = comm_of(handle);
     *one.aborted = true;
     ++nccl_library::get().aborted;
+    int const device = one.device;
     release(one);
     all.changed.notify_all();
+    // Of several in a group NCCL ends all first. One alone may wait for whatever else the device has.
+    if (group().depth == 0 && all.lost_code(device) == cudaSuccess) all.finish_device(device);
     return ncclSuccess;
   });
 }

@@ -7,8 +7,9 @@ namespace heddle::cuda {
 /// How a run of ranks over NCCL is watched, and how it adds.
 struct nccl_options {
   /// An operation that has not ended this long after the work that its rank gave to the device before it ends the run
-  /// with `comm::operation_timeout`, as does one whose ranks have not met for this long. Longer than what the slowest
-  /// rank does between two operations.
+  /// with `comm::operation_timeout`, as does one whose ranks have not met for this long, and a rank that has not
+  /// returned this long after another. Longer than what the slowest rank does between two operations, or after the last
+  /// one.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long ranks wait for each other at the start, and for each other's messages.
   std::chrono::milliseconds start = std::chrono::minutes(2);

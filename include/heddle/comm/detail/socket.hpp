@@ -55,6 +55,8 @@ inline void prepare_connection(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // While something is on its way there is no keep-alive, and a lost machine would be tried for a quarter of an hour.
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25000);
 }
 
 using addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;

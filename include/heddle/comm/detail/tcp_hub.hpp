@@ -27,9 +27,12 @@ class tcp_hub : public tcp_side {
       if (last && may_end()) return;
       std::vector<tcp_peer*> all;
       for (auto const& one : peers_) all.push_back(one.get());
-      wait(all, listener_.get(), ready_ ? std::chrono::milliseconds(1000) : left_until(deadline_));
+      bool const listens = clock::now() >= listens_at_;
+      auto const most = ready_ ? std::chrono::milliseconds(1000) : left_until(deadline_);
+      wait(all, listens ? listener_.get() : -1, listens ? most : std::min(most, no_room_pause));
       accept();
       for (auto const& one : peers_) read(*one);
+      for (auto const& one : peers_) drop_late(*one);
       drop_gone();
       if (!ready_ && !host_.over()) look_at_the_clock();
     }
@@ -42,7 +45,7 @@ class tcp_hub : public tcp_side {
   }
   void tell(run_failure const& failure, tcp_peer const* but) {
     for (auto const& one : peers_)
-      if (one.get() != but && one->known) one->out += bytes_of(frame_of(failure));
+      if (one.get() != but && one->known && !one->refused) one->out += bytes_of(frame_of(failure));
   }
 
   void accept() {
@@ -50,18 +53,25 @@ class tcp_hub : public tcp_side {
       sockaddr_storage from{};
       socklen_t size = sizeof(from);
       descriptor made(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_CLOEXEC));
-      if (!made) return;
+      if (!made) {
+        // Without a free descriptor the listener stays readable: it is left alone for a while, and not asked in
+        // circles.
+        if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) listens_at_ = clock::now() + no_room_pause;
+        return;
+      }
       prepare_connection(made.get());
       auto one = std::make_unique<tcp_peer>();
       one->socket = std::move(made);
       one->address = address_text(reinterpret_cast<sockaddr const*>(&from), size);
       one->out = wire_magic;
+      one->until = clock::now() + limit_;
       peers_.push_back(std::move(one));
     }
   }
 
   /// What has come from a peer, and is whole.
   void read(tcp_peer& one) {
+    if (one.refused) return one.in.clear();
     if (!one.known && !greet(one)) return;
     frame got;
     for (;;) {
@@ -86,7 +96,7 @@ class tcp_hub : public tcp_side {
     } else if (one.type == frame_type::leave) {
       if (from != nullptr) from->left = true;
       for (auto const& peer : peers_)
-        if (from == nullptr && peer->known) peer->out += bytes_of(one);
+        if (from == nullptr && peer->known && !peer->refused) peer->out += bytes_of(one);
     } else if (one.to == 0) {
       host_.arrived(one);
     } else if (tcp_peer* const to = of_rank_[one.to]; to != nullptr) {
@@ -132,7 +142,15 @@ class tcp_hub : public tcp_side {
       one.out += bytes_of(frame_of({failure_kind::other, 0, text, nullptr}));
     else
       fail(failure_kind::other, 0, text);
-    one.left = true;
+    one.left = one.refused = true;
+    one.in.clear();
+    one.until = clock::now() + std::chrono::milliseconds(2000);
+  }
+  /// Who says nothing, and who was refused, stays no longer than it takes. Of the latter, what it still sends is read
+  /// until it closes: to close before would take back the reason.
+  static void drop_late(tcp_peer& one) {
+    if (one.refused && one.out.empty()) ::shutdown(one.socket.get(), SHUT_WR);
+    if ((one.refused || !one.known) && clock::now() >= one.until) one.gone = true;
   }
   void begin() {
     ready_ = true;
@@ -181,6 +199,8 @@ class tcp_hub : public tcp_side {
     return std::none_of(peers_.begin(), peers_.end(), [](auto const& one) { return one->known; });
   }
 
+  static constexpr std::chrono::milliseconds no_room_pause{100};
+
   static std::string who(tcp_peer const& one) { return "rank " + std::to_string(one.rank) + " (" + one.address + ")"; }
 
   std::size_t size_, here_ = 0, strangers_ = 0;
@@ -189,7 +209,7 @@ class tcp_hub : public tcp_side {
   std::vector<std::unique_ptr<tcp_peer>> peers_;
   std::vector<tcp_peer*> of_rank_;
   bool ready_ = false;
-  clock::time_point ended_{};
+  clock::time_point ended_{}, listens_at_{};
 };
 
 }  // namespace heddle::comm::detail

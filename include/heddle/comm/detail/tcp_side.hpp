@@ -48,6 +48,8 @@ struct tcp_peer {
   std::size_t rank = 0;
   bool known = false;  // it said its rank, or the magic
   bool left = false, gone = false;
+  bool refused = false;                           // told why; what it says is not read
+  std::chrono::steady_clock::time_point until{};  // it is dropped: one that is not known, or refused
 
   void take_in() {
     std::array<char, 4096> room;

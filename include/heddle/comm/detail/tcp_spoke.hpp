@@ -45,12 +45,14 @@ class tcp_spoke : public tcp_side {
   void fail(failure_kind kind, std::size_t rank, std::string const& text) {
     (void)host_.failure({kind, rank, "rank " + std::to_string(from_.place.rank) + ": " + text, nullptr});
   }
+  /// Of one side of a connection; the system's error where it has none.
   template <class Call>
-  static std::string address_of(Call call, int fd) {
+  static int address_of(Call call, int fd, std::string& out) {
     sockaddr_storage at{};
     socklen_t size = sizeof(at);
-    if (call(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return std::to_string(errno);
-    return address_text(reinterpret_cast<sockaddr const*>(&at), size);
+    if (call(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return errno;
+    out = address_text(reinterpret_cast<sockaddr const*>(&at), size);
+    return 0;
   }
   [[nodiscard]] std::string where() const { return "rank 0 at " + from_.host + ':' + std::to_string(from_.port); }
 
@@ -78,15 +80,24 @@ class tcp_spoke : public tcp_side {
     if (::connect(made.get(), at.ai_addr, at.ai_addrlen) != 0) {
       if (errno != EINPROGRESS) return errno;
       pollfd one{made.get(), POLLOUT, 0};
-      auto const most = std::clamp<std::chrono::milliseconds::rep>(left_until(deadline_).count(), 1, 5000);
-      if (::poll(&one, 1, static_cast<int>(most)) == 0) return ETIMEDOUT;
+      auto const late = std::min(deadline_, clock::now() + std::chrono::seconds(5));
+      for (;;) {
+        auto const most = std::max<std::chrono::milliseconds::rep>(left_until(late).count(), 0);
+        int const found = ::poll(&one, 1, static_cast<int>(most));
+        if (found > 0) break;
+        if (found == 0) return ETIMEDOUT;
+        if (errno != EINTR) return errno;
+      }
       int code = 0;
       socklen_t size = sizeof(code);
       ::getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &code, &size);
       if (code != 0) return code;
     }
     // Of a port from which the system takes its own, a socket can be connected with itself.
-    if (address_of(&::getsockname, made.get()) == address_of(&::getpeername, made.get())) return ECONNREFUSED;
+    std::string mine, theirs;
+    if (int const none = address_of(&::getsockname, made.get(), mine); none != 0) return none;
+    if (int const none = address_of(&::getpeername, made.get(), theirs); none != 0) return none;
+    if (mine == theirs) return ECONNREFUSED;
     hub_.socket = std::move(made);
     return 0;
   }

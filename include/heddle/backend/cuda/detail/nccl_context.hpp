@@ -4,9 +4,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <heddle/backend/cuda/detail/nccl_issue.hpp>
 #include <heddle/backend/cuda/detail/nccl_link.hpp>
+#include <heddle/backend/cuda/detail/nccl_pools.hpp>
 #include <heddle/backend/cuda/execution.hpp>
+#include <heddle/backend/cuda/memory.hpp>
 #include <heddle/backend/cuda/nccl_options.hpp>
 #include <heddle/comm/rank_exchange.hpp>
 #include <map>
@@ -25,7 +28,7 @@ namespace heddle::cuda::detail {
 class nccl_context {
  public:
   nccl_context(std::shared_ptr<comm::rank_exchange> exchange, cuda::execution& execution, nccl_options const& options)
-      : exchange_(std::move(exchange)), execution_(execution), options_(options) {
+      : exchange_(std::move(exchange)), execution_(execution), options_(options), rooms_(exchange_->place().size) {
     if (options.timeout.count() <= 0)
       throw error("nccl_options: timeout is " + std::to_string(options.timeout.count()) + " ms; it must be positive");
     watcher_ = std::thread([this] { watch(); });
@@ -36,6 +39,7 @@ class nccl_context {
 
   [[nodiscard]] comm::rank_exchange& exchange() { return *exchange_; }
   [[nodiscard]] nccl_options const& options() const { return options_; }
+  [[nodiscard]] meeting_rooms& rooms() { return rooms_; }
   [[nodiscard]] std::size_t rank() const { return exchange_->place().rank; }
 
   /// Ends the run for all.
@@ -46,9 +50,10 @@ class nccl_context {
   /// The rank left an operation behind: the next call says so. What has not ended is aborted, since whatever the
   /// exception destroys may wait for the device.
   void abandon(std::string const& text) {
-    std::lock_guard const lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (closed_) return;
     if (abandoned_.empty()) abandoned_ = text;
-    abort();
+    abort(lock);
   }
   /// Refuses calls of a rank whose run has failed or is over.
   void require_running(char const* call, std::string const& group) {
@@ -92,7 +97,10 @@ class nccl_context {
   /// A call of this rank, after the work that the calling thread has given to its compute stream. The caller holds it.
   [[nodiscard]] nccl_call& begin() {
     stream const& compute = compute_here();
-    nccl_call& one = take();
+    nccl_call& one = [this]() -> nccl_call& {
+      std::lock_guard const lock(mutex_);
+      return calls_.take();
+    }();
     try {
       cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
       check(cudaStreamIsCapturing(compute.get(), &capture), "cudaStreamIsCapturing");
@@ -103,6 +111,20 @@ class nccl_context {
       throw;
     }
     return one;
+  }
+  /// Room on the device for the call, before it is submitted. Without the mutex: to allocate can wait for the device.
+  void reserve(nccl_link& link, nccl_call& one, std::size_t bytes) {
+    one.room = nullptr;
+    if (bytes == 0) return;
+    std::unique_lock lock(mutex_);
+    if (link.room() < bytes) {
+      std::size_t const more = std::max({bytes, std::size_t{256}, 2 * link.room()});
+      lock.unlock();
+      device_arena<unsigned char> made(more);
+      lock.lock();
+      link.add(std::move(made));
+    }
+    one.room = link.room_at();
   }
   /// Gives it to NCCL, now or when the calls before it have been.
   void submit(nccl_link& link, nccl_call& one) {
@@ -118,6 +140,7 @@ class nccl_context {
   void follow(nccl_call& one) {
     {
       std::unique_lock lock(mutex_);
+      if (closed_) return;  // its run has ended, and with it the call
       wait(lock, [&] {
         if (!one.issued) advance_all();
         return one.issued;
@@ -134,13 +157,13 @@ class nccl_context {
   /// Whether `follow` would not wait, and the device is done.
   [[nodiscard]] bool done(nccl_call const& one) {
     std::lock_guard const lock(mutex_);
-    return exchange_->failed() || (one.issued && one.ended.done());
+    return closed_ || exchange_->failed() || (one.issued && one.ended.done());
   }
   /// Nobody asks for it any more.
   void give(nccl_call& one) {
     std::lock_guard const lock(mutex_);
-    one.held = false;
-    if (!one.watched) free_.push_back(&one);
+    if (closed_) return;
+    calls_.give(one);
   }
 
   /// The orderly end of a run: all that was called is done, and NCCL has let go.
@@ -160,11 +183,18 @@ class nccl_context {
     // In the order of their names, which is the same on all ranks.
     for (auto const& [key, one] : links_)
       if (one->ready()) guarded([&, link = one.get()] { link->finalize(); }, key);
+    auto const late = std::chrono::steady_clock::now() + options_.timeout;
     for (auto const& [key, one] : links_)
       wait(lock, [&, link = one.get()] {
         bool settled = true;
         if (!link->closed() && !link->settled())
           guarded([&] { settled = link->settle("ncclCommFinalize"); }, link->key());
+        if (!settled && std::chrono::steady_clock::now() >= late)
+          fail_and_throw(comm::detail::failure_kind::timeout,
+                         "rank " + std::to_string(rank()) + ": communicator '" + link->key() +
+                             "' has not ended after " + std::to_string(options_.timeout.count()) +
+                             " ms; another rank has not returned from its function: let all return, or give a longer "
+                             "timeout");
         return settled;
       });
     for (auto const& [key, one] : links_)
@@ -179,10 +209,11 @@ class nccl_context {
     }
     busy_.notify_one();
     watcher_.join();
-    abort();
+    std::unique_lock lock(mutex_);
+    abort(lock);
     links_.clear();
-    free_.clear();
-    all_.clear();
+    calls_.clear();
+    rooms_.clear();
   }
 
  private:
@@ -225,6 +256,11 @@ class nccl_context {
       if (link.closed() || !link.advance()) return;
     while (!link.waiting.empty()) {
       nccl_call& one = *link.waiting.front();
+      // With other work of the communicator under way a split can wait for ever.
+      if (one.what.op == comm::operation::split && !link.running.empty()) {
+        one.since = std::chrono::steady_clock::now();
+        return;
+      }
       nccl_issue issue(link, one, options_);
       if (!link.first_is_in_progress) {
         link.on().wait(one.called);
@@ -240,10 +276,11 @@ class nccl_context {
       if (one.has_more) continue;
       link.on().record(one.ended);
       link.first_is_in_progress = false;
-      link.waiting.pop_front();
+      pop(link.waiting);
       one.issued = true;
+      one.since = std::chrono::steady_clock::now();
       if (one.captured)
-        forget(one);
+        calls_.forget(one);
       else
         link.running.push_back(&one);
       changed_.notify_all();
@@ -252,7 +289,8 @@ class nccl_context {
   void advance_all() {
     guarded(
         [&] {
-          for (auto const& [key, one] : links_) advance(*one);
+          for (auto const& [key, one] : links_)
+            if (!one->unused()) advance(*one);
         },
         {});
   }
@@ -263,17 +301,11 @@ class nccl_context {
     std::unique_lock lock(mutex_);
     try {
       select_device(execution_.device());
-      while (!closed_) {
-        bool const busy = look();
-        if (busy)
-          busy_.wait_for(lock, std::chrono::milliseconds(1));
-        else
-          busy_.wait_for(lock, std::chrono::milliseconds(20));
-      }
+      while (!closed_) busy_.wait_for(lock, std::chrono::milliseconds(look() ? 1 : 20));
     } catch (heddle::error const& one) {
       exchange_->fail({comm::detail::failure_kind::rank, rank(),
                        "rank " + std::to_string(rank()) + " failed: " + one.what(), nullptr});
-      abort();
+      abort(lock);
     }
   }
   /// Whether anything is under way.
@@ -284,8 +316,8 @@ class nccl_context {
     for (auto const& [key, link] : links_) {
       while (!link->running.empty() && link->running.front()->ended.done()) {
         nccl_call& one = *link->running.front();
-        link->running.pop_front();
-        forget(one);
+        pop(link->running);
+        calls_.forget(one);
         changed_.notify_all();
       }
       if (link->ready() && link->settled()) guarded([&, one = link.get()] { ask(*one); }, {});
@@ -316,11 +348,23 @@ class nccl_context {
                        "or give a longer timeout");
   }
 
-  void abort() noexcept {
+  /// The time of an operation begins when those before it are over.
+  static void pop(std::deque<nccl_call*>& list) {
+    list.pop_front();
+    if (!list.empty()) list.front()->since = std::chrono::steady_clock::now();
+  }
+
+  /// Ends all links together: to end one, NCCL may wait for the device, where the kernel of another waits for its
+  /// peers. That is without the mutex, for those who would hear of it.
+  void abort(std::unique_lock<std::mutex>& lock) noexcept {
+    (void)ncclGroupStart();
+    for (auto const& [key, link] : links_) link->abort();
+    lock.unlock();
+    (void)ncclGroupEnd();
+    lock.lock();
     for (auto const& [key, link] : links_) {
-      link->abort();
       for (auto* const list : {&link->waiting, &link->running}) {
-        for (nccl_call* const one : *list) forget(*one);
+        for (nccl_call* const one : *list) calls_.forget(*one);
         list->clear();
       }
     }
@@ -340,33 +384,14 @@ class nccl_context {
     return here.compute();
   }
 
-  [[nodiscard]] nccl_call& take() {
-    std::lock_guard const lock(mutex_);
-    if (free_.empty()) {
-      free_.reserve(all_.size() + 1);  // so that giving back allocates nothing
-      all_.push_back(std::make_unique<nccl_call>());
-      free_.push_back(all_.back().get());
-    }
-    nccl_call& one = *free_.back();
-    free_.pop_back();
-    one.issued = one.watched = one.has_more = false;
-    one.held = true;
-    one.made = nullptr;
-    return one;
-  }
-  void forget(nccl_call& one) {
-    one.watched = false;
-    if (!one.held) free_.push_back(&one);
-  }
-
   std::shared_ptr<comm::rank_exchange> exchange_;
   cuda::execution& execution_;
   nccl_options options_;
   std::mutex mutex_;
   std::condition_variable changed_, busy_;
   std::map<std::string, std::unique_ptr<nccl_link>> links_;
-  std::vector<std::unique_ptr<nccl_call>> all_;
-  std::vector<nccl_call*> free_;
+  nccl_call_pool calls_;
+  meeting_rooms rooms_;
   std::string abandoned_;
   bool closed_ = false;
   std::thread watcher_;

@@ -132,9 +132,12 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
   [[nodiscard]] nccl_call& submit(nccl_link& link, collective_call const& what) {
     nccl_call& one = context()->begin();
     one.what = what;
-    one.group = &group_->name;
+    one.group = group_->name;
+    one.label = what.label;
+    one.what.label = one.label;
     one.number = ++group_->number;
     try {
+      context()->reserve(link, one, nccl_issue::room_of(what, context()->options(), size(), member()));
       context()->submit(link, one);
     } catch (...) {
       context()->give(one);
@@ -198,9 +201,10 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
   void meet(nccl_group& group) const {
     std::size_t const n = group.link->size();
     std::array<std::uint64_t, 2> const mine{world_rank(), std::hash<std::string>{}(group.name)};
-    pinned_arena<std::uint64_t> const host(2 * n);
+    meeting_room& room = context()->rooms().take();  // of a meeting that fails it stays taken
+    pinned_arena<std::uint64_t> const& host = room.host;
+    device_arena<std::uint64_t> const& all = room.device;
     std::copy(mine.begin(), mine.end(), host.data() + 2 * group.member);
-    device_arena<std::uint64_t> const all(2 * n);
     stream const& on = group.link->on();
     copy_to_device<std::uint64_t>(on, {all.data() + 2 * group.member, 2},
                                   std::span<std::uint64_t const>(host.data() + 2 * group.member, 2));
@@ -214,7 +218,7 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
     call.out = all.data();
     nccl_call& one = context()->begin();
     one.what = call;
-    one.group = &group.name;
+    one.group = group.name;
     one.number = 0;
     context()->submit(*group.link, one);
     context()->finish(one);
@@ -230,6 +234,7 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
                 " calls split named " + comm::detail::in_quotes(group.name) + ", and rank " +
                 std::to_string(group.members[m]) + " by another name; give one label on all ranks of a color");
     }
+    context()->rooms().give(room);
   }
 
   std::shared_ptr<nccl_group> group_;

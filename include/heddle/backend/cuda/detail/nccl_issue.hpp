@@ -24,11 +24,19 @@ class nccl_issue {
         rank_(link.rank()),
         units_(nccl_units_of(what_.kind, what_.element_size)) {}
 
+  /// How many bytes of the device a call needs beside its buffers, on `rank` of `size`.
+  [[nodiscard]] static std::size_t room_of(comm::detail::collective_call const& what, nccl_options const& options,
+                                           std::size_t size, std::size_t rank) {
+    if (what.op == comm::operation::barrier) return 4;
+    if (!what.reduces() || what.count == 0 || by_nccl(what, options)) return 0;
+    return size * stride(what, size, rank);
+  }
+
   /// The first step of a call, or the next one when NCCL is done with that before; whether there is another.
   [[nodiscard]] bool operator()(unsigned step) {
     using comm::operation;
-    bool const reduces = what_.op == operation::all_reduce || what_.op == operation::reduce_scatter;
-    if (!reduces || by_nccl() || what_.count == 0) {
+    bool const reduces = what_.reduces();
+    if (!reduces || by_nccl(what_, options_) || what_.count == 0) {
       if (what_.count != 0 || !reduces) whole();
       return false;
     }
@@ -67,10 +75,8 @@ class nccl_issue {
           took(ncclBroadcast(what_.in, what_.out, units(what_.count), units_.type, root(what_.root), link_.get(), on()),
                "ncclBroadcast");
         return;
-      case operation::barrier: {
-        void* const room = link_.scratch(4);
-        return took(ncclAllReduce(room, room, 1, ncclInt32, ncclMax, link_.get(), on()), "ncclAllReduce");
-      }
+      case operation::barrier:
+        return took(ncclAllReduce(call_.room, call_.room, 1, ncclInt32, ncclMax, link_.get(), on()), "ncclAllReduce");
       case operation::split:
         return took(ncclCommSplit(link_.get(), static_cast<int>(what_.color), static_cast<int>(what_.key), &call_.made,
                                   nullptr),
@@ -148,8 +154,8 @@ class nccl_issue {
     });
   }
 
-  [[nodiscard]] bool by_nccl() const {
-    return nccl_reduces(what_.kind, what_.how, options_.sums_of_16_bits_round_on_the_way);
+  [[nodiscard]] static bool by_nccl(comm::detail::collective_call const& what, nccl_options const& options) {
+    return nccl_reduces(what.kind, what.how, options.sums_of_16_bits_round_on_the_way);
   }
 
   void reduce_scatter() {
@@ -170,14 +176,18 @@ class nccl_issue {
     });
   }
 
-  [[nodiscard]] std::size_t stride() const { return (chunk(what_.count, rank_) * what_.element_size + 15) / 16 * 16; }
+  [[nodiscard]] static std::size_t stride(comm::detail::collective_call const& what, std::size_t size,
+                                          std::size_t rank) {
+    return (comm::chunk_count(what.count, size, rank) * what.element_size + 15) / 16 * 16;
+  }
+  [[nodiscard]] std::size_t stride() const { return stride(what_, size_, rank_); }
   /// What is joined in several launches must not lie where the result does.
   [[nodiscard]] bool own_lies_apart() const { return size_ > kernels::most_ranks; }
 
   /// Each rank's chunks to whom they are for.
   void exchange() {
     std::size_t const mine = chunk(what_.count, rank_);
-    unsigned char* const room = link_.scratch(size_ * stride());
+    unsigned char* const room = call_.room;
     grouped([&] {
       for (std::size_t r = 0; r < size_; ++r) {
         if (r == rank_ && !own_lies_apart()) continue;
@@ -195,7 +205,7 @@ class nccl_issue {
   void join(void* out) {
     std::size_t const mine = chunk(what_.count, rank_);
     if (mine == 0) return;
-    unsigned char const* const room = link_.scratch(size_ * stride());
+    unsigned char const* const room = call_.room;
     std::array<void const*, kernels::most_ranks> from{};
     for (std::size_t done = 0; done < size_;) {
       std::size_t n = 0;

@@ -25,7 +25,8 @@ struct nccl_call {
   event called, ended;                 ///< the end of the rank's work before it; its own end
   comm::detail::collective_call what;  ///< of a transfer: `op`, type and `count`, `in` or `out`, and the peer as `root`
   std::uint64_t number = 0;            ///< of its group
-  std::string const* group = nullptr;  ///< its name
+  std::string group, label;            ///< the group's name and, of a split, the new one's: the call may outlive both
+  unsigned char* room = nullptr;       ///< on the device, where `nccl_issue::room_of` is not 0
   ncclComm_t made = nullptr;           ///< of a split
   unsigned steps = 0;                  ///< that NCCL was given
   bool has_more = false;               ///< steps to come
@@ -46,7 +47,7 @@ struct nccl_call {
            (what.op == operation::send ? " to rank " : " from rank ") + std::to_string(what.root);
   else
     text = comm::detail::describe(what);
-  return text + " on " + comm::detail::in_quotes(*one.group) + " (call " + std::to_string(one.number) + ')';
+  return text + " on " + comm::detail::in_quotes(one.group) + " (call " + std::to_string(one.number) + ')';
 }
 
 /// One of NCCL's communicators as a rank has it, with its stream: operations run in the order in which they were
@@ -67,6 +68,8 @@ class nccl_link {
   [[nodiscard]] stream const& on() const { return stream_; }
   [[nodiscard]] ncclComm_t get() const { return communicator_; }
   [[nodiscard]] bool ready() const { return state_ == state::ready; }
+  /// NCCL was not asked to connect the ranks.
+  [[nodiscard]] bool unused() const { return state_ == state::asking && waiting.empty(); }
   [[nodiscard]] bool closed() const { return state_ == state::closed; }
   /// Of one that is ready.
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -102,20 +105,19 @@ class nccl_link {
     if (status != ncclInProgress) check_nccl(status, call, communicator_);
   }
 
-  /// Room on the device that stays where it is, of at least so many bytes; what lay in it before is lost. What it had
-  /// before stays allocated, since freeing would wait for the device.
-  [[nodiscard]] unsigned char* scratch(std::size_t bytes) {
-    if (scratch_.empty() || scratch_.back().bytes() < bytes)
-      scratch_.emplace_back(std::max(bytes, scratch_.empty() ? std::size_t{256} : 2 * scratch_.back().bytes()));
-    return scratch_.back().data();
-  }
+  /// Room on the device that stays where it is, which one call after another uses: how much there is, and where.
+  [[nodiscard]] std::size_t room() const { return rooms_.empty() ? 0 : rooms_.back().bytes(); }
+  [[nodiscard]] unsigned char* room_at() const { return rooms_.back().data(); }
+  /// More of it. What it had before stays allocated: calls use it, and freeing would wait for the device.
+  void add(device_arena<unsigned char> more) { rooms_.push_back(std::move(more)); }
 
-  /// Ends what runs, without the other ranks.
+  /// Ends what runs, without the other ranks. In a group of NCCL's with all other links of the device, since NCCL may
+  /// wait for the device.
   void abort() noexcept {
     if (communicator_ != nullptr) (void)ncclCommAbort(communicator_);
     communicator_ = nullptr;
     state_ = state::closed;
-    in_progress_ = false;
+    in_progress_ = first_is_in_progress = false;
   }
   /// The orderly end, in two steps: `finalize`, `settle`; then `destroy`.
   void finalize() {
@@ -178,7 +180,7 @@ class nccl_link {
   ncclComm_t communicator_ = nullptr;
   bool in_progress_ = false;
   stream stream_;
-  std::vector<device_arena<unsigned char>> scratch_;
+  std::vector<device_arena<unsigned char>> rooms_;
 };
 
 }  // namespace heddle::cuda::detail
