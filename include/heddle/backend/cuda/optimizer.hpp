@@ -30,14 +30,16 @@ struct optimizers {
   static void add_to_total(T const* x, double* total) {
     detail::run<kernels::add_to_total<T, double, 1>, 1>(1, reads(x, 1), writes(total, 1));
   }
-  /// One AdamW step of w[n] with gradient g, first moment m, second moment v: `host::optimizers::adamw`
-  template <class T>
-  static void adamw(T* w, T const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
-    static_assert(std::is_same_v<T, kernels::accumulator_t<T>>,
-                  "adamw(w, g, m, v, …): 'w' must be of a type that updates are computed in; give the master weights");
+  /// One AdamW step of w[n] with gradient g, first moment m, second moment v: `host::optimizers::adamw`. g may be of a
+  /// type that is computed with in T.
+  template <class T, class G>
+  static void adamw(T* w, G const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
+    static_assert(std::is_same_v<T, kernels::accumulator_t<G>>,
+                  "adamw(w, g, m, v, …): 'w' must be of the type that 'g' is computed with in; give the master "
+                  "weights, and the gradient as it stands or widened to their type");
     std::array const uses{use_of(writes(w, n)), use_of(reads(g, n)), use_of(writes(m, n)), use_of(writes(v, n))};
-    kernels::adamw_tensor<T, T> const all{w, g, m, v, nullptr, detail::signed_of(n), 0};
-    detail::run_packs<kernels::adamw_of_tensor<T, T, detail::threads>, T>(n, carries(all, uses),
+    kernels::adamw_tensor<G, G> const all{w, g, m, v, nullptr, detail::signed_of(n), 0};
+    detail::run_packs<kernels::adamw_of_tensor<G, G, detail::threads>, G>(n, carries(all, uses),
                                                                           adamw_factors<T>::of(coefficients));
   }
 };
