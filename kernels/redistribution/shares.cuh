@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cast/cast.cuh>
 #include <heddle/tensor/scattering.hpp>
 #include <redistribution/copy_runs.cuh>
 #include <support/geometry.cuh>
@@ -110,35 +111,46 @@ __device__ void for_each_of_share(share_map const& map, long long begin, long lo
 
 }  // namespace detail
 
-/// to[w·stride + i] = element begin + i of share w of `tensor`, zero where that is padding. Grid: `share_grid`.
-template <class T, int Threads>
-__global__ void __launch_bounds__(Threads) pack_shares(T const* tensor, const __grid_constant__ share_map map,
-                                                       long long begin, long long count, T* to, long long stride) {
-  T* const out = to + blockIdx.y * stride;
-  detail::for_each_of_share<T, Threads>(map, begin, count, [&](long long i, detail::run_position const& at, int width) {
-    detail::copy_padded(at.real > 0 ? tensor + at.base : tensor, at.real, out + i, width);
-  });
+/// to[w·stride + i] = element begin + i of share w of `tensor`, zero where that is padding, rounded or widened where
+/// what travels is of another type. Grid: `share_grid` of `cast_unit_t`.
+template <class From, class To, int Threads>
+__global__ void __launch_bounds__(Threads) pack_shares(From const* tensor, const __grid_constant__ share_map map,
+                                                       long long begin, long long count, To* to, long long stride) {
+  using unit = cast_unit_t<From, To>;
+  To* const out = to + blockIdx.y * stride;
+  detail::for_each_of_share<unit, Threads>(
+      map, begin, count, [&](long long i, detail::run_position const& at, int width) {
+        From const* const in = at.real > 0 ? tensor + at.base : tensor;
+        if constexpr (std::is_same_v<From, To>) {
+          detail::copy_padded(in, at.real, out + i, width);
+        } else {
+          int const real = at.real <= 0 ? 0 : at.real < width ? static_cast<int>(at.real) : width;
+          bool const whole = real == pack_width<unit> && aligned_for_packs(in) && aligned_for_packs(out + i);
+          store_pack(out + i, load_pack<unit>(in, real, whole), width, whole);
+        }
+      });
 }
 
-/// The reverse, for what is not padding: tensor = from, or with `Adds` tensor += from, in the type that is computed
-/// with: a gradient's type may be wider than what travels. Grid: `share_grid`.
-template <class T, class Gradient, bool Adds, int Threads>
+/// The reverse, for what is not padding: tensor = from, or with `Adds` tensor += from, in the type that the tensor is
+/// computed with in: a gradient's type may be wider than what travels, or narrower. Grid: `share_grid` of
+/// `cast_unit_t`.
+template <class From, class To, bool Adds, int Threads>
 __global__ void __launch_bounds__(Threads)
-    unpack_shares(T const* from, const __grid_constant__ share_map map, long long begin, long long count,
-                  Gradient* tensor, long long stride) {
-  T const* const in = from + blockIdx.y * stride;
-  detail::for_each_of_share<T, Threads>(map, begin, count, [&](long long i, detail::run_position const& at, int width) {
-    if (at.real <= 0) return;
-    int const real = at.real < width ? static_cast<int>(at.real) : width;
-    Gradient* const out = tensor + at.base;
-    bool const whole = real == pack_width<T> && aligned_for_packs(in + i) && aligned_for_packs(out);
-    pack<T> value = load_pack<T>(in + i, real, whole);
-    if constexpr (Adds) {
-      pack<T> const before = load_pack<T>(out, real, whole);
-      for (int j = 0; j < pack_width<T>; ++j) value[j] = before[j] + value[j];
-    }
-    store_pack(out, value, real, whole);
-  });
+    unpack_shares(From const* from, const __grid_constant__ share_map map, long long begin, long long count, To* tensor,
+                  long long stride) {
+  using unit = cast_unit_t<From, To>;
+  From const* const in = from + blockIdx.y * stride;
+  detail::for_each_of_share<unit, Threads>(
+      map, begin, count, [&](long long i, detail::run_position const& at, int width) {
+        if (at.real <= 0) return;
+        int const real = at.real < width ? static_cast<int>(at.real) : width;
+        To* const out = tensor + at.base;
+        bool const whole = real == pack_width<unit> && aligned_for_packs(in + i) && aligned_for_packs(out);
+        if constexpr (Adds)
+          detail::add_cast_pack(in + i, out, real, whole);
+        else
+          store_pack(out, load_pack<unit>(in + i, real, whole), real, whole);
+      });
 }
 
 }  // namespace heddle::kernels

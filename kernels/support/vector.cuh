@@ -42,6 +42,8 @@ __device__ bool whole_packs(int width, Elements const*... p) {
 /// the first `count`, and zeros, which sums of products may take along.
 template <class T, class Element>
 __device__ pack<T> load_pack(Element const* p, int count, bool whole) {
+  static_assert(sizeof(Element) >= sizeof(T),
+                "a pack of a narrower type would not fill its accesses: take packs of that");
   using A = accumulator_t<T>;
   constexpr int width = pack_width<T>;
   pack<T> out;
@@ -58,6 +60,8 @@ __device__ pack<T> load_pack(Element const* p, int count, bool whole) {
 /// The reverse; elements from `count` on are left alone.
 template <class T, class Element>
 __device__ void store_pack(Element* p, pack<T> const& in, int count, bool whole) {
+  static_assert(sizeof(Element) >= sizeof(T),
+                "a pack of a narrower type would not fill its accesses: take packs of that");
   constexpr int width = pack_width<T>;
   if (whole) {
     HEDDLE_ALIGNED(p, 16);

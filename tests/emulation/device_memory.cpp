@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <heddle/backend/cuda/device_memory.hpp>
@@ -22,6 +25,12 @@ std::vector<T> counted(std::size_t n, int first) {
   std::vector<T> all(n);
   for (std::size_t i = 0; i < n; ++i) all[i] = static_cast<T>(first + static_cast<int>(i));
   return all;
+}
+
+template <class T>
+bool same(std::vector<T> const& a, std::vector<T> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](T x, T y) { return static_cast<double>(x) == static_cast<double>(y); });
 }
 
 template <class T>
@@ -75,7 +84,25 @@ void check_blocks(block_view const& v) {
   }
 }
 
-template <class T>
+/// From one type to another.
+template <class From, class To>
+void check_cast() {
+  std::size_t const n = 37;
+  std::vector<float> thirds(n);
+  for (std::size_t i = 0; i < n; ++i) thirds[i] = static_cast<float>(i) / 3;
+  std::vector<From> const a(thirds.begin(), thirds.end());
+  std::vector<To> copied(n), sum(n, To(1.5F));
+  on_device<From> const x(a);
+  on_device<To> const y(copied), z(sum);
+  host_memory::copy(a.data(), copied.data(), n);
+  host_memory::add(a.data(), sum.data(), n);
+  device_memory::copy(x.read(), y.data(), n);
+  device_memory::add(x.read(), z.data(), n);
+  CHECK(same(y.values(), copied));
+  CHECK(same(z.values(), sum));
+}
+
+template <class Own, class T>
 void check_shares() {
   // Rows in three parts, columns in two: 7 x 4 in shares of 3 x 2.
   scattering s{};
@@ -87,23 +114,24 @@ void check_shares() {
   s.ways = {3, 2};
   s.all_ways = 6;
   s.size = 6;
-  std::vector<T> const tensor = counted<T>(28, 1);
+  std::vector<Own> const tensor = counted<Own>(28, 1);
   for (std::size_t const begin : {0U, 1U})
     for (std::size_t const count : {std::size_t{0}, s.size - begin}) {
       CAPTURE(begin);
       CAPTURE(count);
       std::size_t const stride = 8;
       std::vector<T> packed(s.all_ways * stride, T(-7));
-      on_device<T> const in(tensor), travels(packed);
+      on_device<Own> const in(tensor);
+      on_device<T> const travels(packed);
       host_memory::pack_shares(s, tensor.data(), begin, count, packed.data(), stride);
       device_memory::pack_shares(s, in.read(), begin, count, travels.data(), stride);
-      CHECK(travels.values() == packed);
+      CHECK(same(travels.values(), packed));
       for (bool const adds : {false, true}) {
-        std::vector<T> expected = counted<T>(28, 100);
-        on_device<T> const out(expected);
+        std::vector<Own> expected = counted<Own>(28, 100);
+        on_device<Own> const out(expected);
         host_memory::unpack_shares(s, packed.data(), stride, begin, count, expected.data(), adds);
         device_memory::unpack_shares(s, travels.read(), stride, begin, count, out.data(), adds);
-        CHECK(out.values() == expected);
+        CHECK(same(out.values(), expected));
       }
     }
 }
@@ -128,8 +156,13 @@ TEST_CASE("device memory does what host memory does") {
     check_moves<float>();
     check_moves<double>();
     check_moves<std::int32_t>();
-    check_shares<float>();
-    check_shares<double>();
+    check_shares<float, float>();
+    check_shares<double, double>();
+    check_shares<float, __nv_bfloat16>();
+    check_shares<__half, float>();
+    check_cast<float, __nv_bfloat16>();
+    check_cast<__half, float>();
+    check_cast<double, float>();
   });
 }
 TEST_CASE("an execution is of its thread, and scopes nest") {

@@ -102,32 +102,44 @@ void check_shares(scattering const& s, std::size_t begin, std::size_t count, std
   std::vector<T> packed(length, T(-7.0F));
   host_memory::pack_shares(s, stored<T>(tensor).data(), begin, count, packed.data(), stride);
   kernels::share_map const map = kernels::share_map::of(s);
-  dim3 const grid = kernels::share_grid<T, Threads>(static_cast<long long>(count), map.ways, 2);
+  dim3 const grid = kernels::share_grid<T, Threads>(static_cast<long long>(count), map.ways, 2),
+             cast_grid = kernels::share_grid<kernels::cast_unit_t<T, Gradient>, Threads>(static_cast<long long>(count),
+                                                                                         map.ways, 2);
   auto const first = static_cast<long long>(begin), elements = static_cast<long long>(count),
              apart = static_cast<long long>(stride);
   guarded<T> const there(tensor, offset);
   guarded<T> travels = guarded<T>::sum(std::vector<wide<T>>(length, -7), offset);
-  launch<kernels::pack_shares<T, Threads>>(grid, dim3(Threads), there.read(), map, first, elements, travels.data(),
-                                           apart);
+  launch<kernels::pack_shares<T, T, Threads>>(grid, dim3(Threads), there.read(), map, first, elements, travels.data(),
+                                              apart);
   CHECK(travels.values() == widened(packed));
 
   std::vector<Gradient> const before = stored<Gradient>(values<Gradient>(size, 6));
+  // A gradient of its own type, in that of what travels.
+  std::vector<T> cast(length, T(-7.0F));
+  host_memory::pack_shares(s, before.data(), begin, count, cast.data(), stride);
+  guarded<Gradient> const own(widened(before), offset);
+  guarded<T> casts = guarded<T>::sum(std::vector<wide<T>>(length, -7), offset);
+  launch<kernels::pack_shares<Gradient, T, Threads>>(cast_grid, dim3(Threads), own.read(), map, first, elements,
+                                                     casts.data(), apart);
+  CHECK(casts.values() == widened(cast));
   for (bool const adds : {false, true}) {
     std::vector<Gradient> expected = before;
-    for_each_share_run(
-        s, begin, count, [&](std::size_t w, std::size_t at, std::size_t to, std::size_t real, std::size_t) {
-          for (std::size_t i = 0; i < real; ++i) {
-            Gradient& one = expected[to + i];
-            T const from = packed[w * stride + at + i];
-            one = adds ? Gradient(static_cast<wide<T>>(one) + static_cast<wide<T>>(from)) : Gradient(from);
-          }
-        });
+    for_each_share_run(s, begin, count,
+                       [&](std::size_t w, std::size_t at, std::size_t to, std::size_t real, std::size_t) {
+                         for (std::size_t i = 0; i < real; ++i) {
+                           Gradient& one = expected[to + i];
+                           T const from = packed[w * stride + at + i];
+                           one = adds ? Gradient(static_cast<wide<Gradient>>(one) +
+                                                 static_cast<wide<Gradient>>(static_cast<wide<T>>(from)))
+                                      : Gradient(from);
+                         }
+                       });
     guarded<Gradient> out = guarded<Gradient>::sum(widened(before), offset);
     if (adds)
-      launch<kernels::unpack_shares<T, Gradient, true, Threads>>(grid, dim3(Threads), travels.read(), map, first,
+      launch<kernels::unpack_shares<T, Gradient, true, Threads>>(cast_grid, dim3(Threads), travels.read(), map, first,
                                                                  elements, out.data(), apart);
     else
-      launch<kernels::unpack_shares<T, Gradient, false, Threads>>(grid, dim3(Threads), travels.read(), map, first,
+      launch<kernels::unpack_shares<T, Gradient, false, Threads>>(cast_grid, dim3(Threads), travels.read(), map, first,
                                                                   elements, out.data(), apart);
     CHECK(out.values() == widened(expected));
   }
@@ -179,6 +191,22 @@ void check_cast() {
     }
 }
 
+template <class From, class To>
+void check_add_cast() {
+  for (std::size_t const n : {std::size_t{1}, std::size_t{8}, std::size_t{333}})
+    for (std::size_t const offset : {0, 1}) {
+      std::vector<From> const x = stored<From>(values<From>(n, 3, 100));
+      std::vector<To> y = stored<To>(values<To>(n, 4));
+      guarded<From> const in(widened(x), offset);
+      guarded<To> out = guarded<To>::sum(widened(y), offset);
+      host_memory::add(x.data(), y.data(), n);
+      using unit = kernels::cast_unit_t<From, To>;
+      launch<kernels::add_cast<From, To, 32>>(kernels::pack_grid<unit, 32>(static_cast<long long>(n), 2), dim3(32),
+                                              in.read(), out.data(), static_cast<long long>(n));
+      CHECK(out.values() == widened(y));
+    }
+}
+
 }  // namespace
 
 TEST_CASE("blocks of a dimension to the front and back, and one of them alone, are the host's") {
@@ -197,6 +225,16 @@ TEST_CASE("shares of a tensor to where they travel and back are the host's") {
   check_all_shares<double, double>();
   check_all_shares<__nv_bfloat16, float>();
   check_all_shares<__half, __half>();
+  check_all_shares<float, __nv_bfloat16>();
+  check_all_shares<float, double>();
+}
+TEST_CASE("numbers of another type are added as the host adds them") {
+  check_add_cast<float, float>();
+  check_add_cast<__nv_bfloat16, float>();
+  check_add_cast<float, __half>();
+  check_add_cast<__half, __half>();
+  check_add_cast<float, double>();
+  check_add_cast<double, __nv_bfloat16>();
 }
 TEST_CASE("casts round as the host's types do") {
   check_cast<float, __nv_bfloat16>();

@@ -174,13 +174,15 @@ void redistributions(std::size_t shift) {
   guarded<T> packed(2 * s.size, shift);
   guarded<float> sums(values<float>(n, 2), shift);
   dim3 const by_share = kernels::share_grid<T, threads>(count, 2, 2);
-  launch<kernels::pack_shares<T, threads>>(by_share, dim3(threads), x.read(), map, 0LL, count, packed.data(), count);
+  launch<kernels::pack_shares<T, T, threads>>(by_share, dim3(threads), x.read(), map, 0LL, count, packed.data(), count);
   launch<kernels::unpack_shares<T, float, true, threads>>(by_share, dim3(threads), packed.read(), map, 0LL, count,
                                                           sums.data(), count);
-  guarded<float> whole_values(n, shift);
+  guarded<float> whole_values(n, shift), added(values<float>(n, 3), shift);
   launch<kernels::cast<T, float, threads>>(kernels::pack_grid<T, threads>(n, 2), dim3(threads), x.read(),
                                            whole_values.data(), static_cast<long long>(n));
-  looked_at(front, back, packed, sums, whole_values);
+  launch<kernels::add_cast<T, float, threads>>(kernels::pack_grid<T, threads>(n, 2), dim3(threads), x.read(),
+                                               added.data(), static_cast<long long>(n));
+  looked_at(front, back, packed, sums, whole_values, added);
 }
 
 void masks(std::size_t shift) {

@@ -68,7 +68,7 @@ bool of_type() {
                   norm_backward<T, false, 256>, column_sums<T, 256>, biased_sum<T, 256>, cross_entropy_max<T, 256>,
                   cross_entropy_sum<T, 256>, cross_entropy_backward<T, 256>, dropout<T, 256>, embedding_forward<T, 256>,
                   rotary<T, 64, 256>, rotary<T, 128, 256>, blocks_to_front<T, 256>, blocks_from_front<T, 256>,
-                  kernels::pack_shares<T, 256>, block_in_place<T, 256>, add<T, 256>, scale<T, 256>, fill<T, 256>,
+                  kernels::pack_shares<T, T, 256>, block_in_place<T, 256>, add<T, 256>, scale<T, 256>, fill<T, 256>,
                   fill_real<T, 256>, fill_normal<T, 256>, fill_uniform<T, 256>, add_to_total<T, double, 1>) &&
          attention<T, 64>() && attention<T, 128>() && attention<T, 256>() && activations<T, gelu_tanh>() &&
          activations<T, gelu_erf>() && activations<T, silu>() && activations<T, relu>() && gates<T, gelu_tanh>() &&
@@ -106,7 +106,14 @@ bool all() {
                   sum_parts<long long, long long, 256>, sum_up<double, double, true, 256>,
                   sum_up<double, float, false, 256>, count_up<256>, rotary_table<float, 64, 256>,
                   rotary_table<double, 64, 256>, cast<float, __nv_bfloat16, 256>, cast<float, __half, 256>,
-                  cast<__nv_bfloat16, float, 256>, cast<__half, float, 256>);
+                  cast<__nv_bfloat16, float, 256>, cast<__half, float, 256>, add_cast<float, float, 256>,
+                  add_cast<double, double, 256>, add_cast<__nv_bfloat16, __nv_bfloat16, 256>,
+                  add_cast<__half, __half, 256>, add_cast<__nv_bfloat16, float, 256>, add_cast<__half, float, 256>,
+                  kernels::pack_shares<__nv_bfloat16, float, 256>, kernels::pack_shares<float, __nv_bfloat16, 256>,
+                  kernels::pack_shares<__half, float, 256>, kernels::pack_shares<float, __half, 256>,
+                  kernels::unpack_shares<float, __nv_bfloat16, false, 256>,
+                  kernels::unpack_shares<float, __nv_bfloat16, true, 256>,
+                  kernels::unpack_shares<float, __half, false, 256>, kernels::unpack_shares<float, __half, true, 256>);
 }
 
 }  // namespace heddle::kernels

@@ -6,6 +6,8 @@
 #include <cuda_fp16.h>
 
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -149,8 +151,9 @@ problem problem_of(cublasLtMatmulDesc_t what, cublasLtMatrixLayout_t a, cublasLt
   for (matrix const* const one : {&p.b, &p.c, &p.d})
     if (one->element != p.a.element) throw blas_refusal{CUBLAS_STATUS_NOT_SUPPORTED, "operands of different types"};
   bool const wide = p.a.element == CUDA_R_64F;
+  bool const rounds = p.what.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.element == CUDA_R_32F;
   if ((p.what.compute == CUBLAS_COMPUTE_64F) != wide || (p.what.factor == CUDA_R_64F) != wide ||
-      (!wide && (p.what.compute != CUBLAS_COMPUTE_32F || p.what.factor != CUDA_R_32F)))
+      (!wide && ((p.what.compute != CUBLAS_COMPUTE_32F && !rounds) || p.what.factor != CUDA_R_32F)))
     throw blas_refusal{CUBLAS_STATUS_NOT_SUPPORTED, "sums and factors of a type that does not go with the operands'"};
   return p;
 }
@@ -164,9 +167,9 @@ static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 std::uint64_t number_of(problem const& p) {
   std::uint64_t hash = 0x9E3779B97F4A7C15U;
   for (std::uint64_t const part : {p.m, p.n, p.k, std::uint64_t{p.what.transpose_a}, std::uint64_t{p.what.transpose_b},
-                                   static_cast<std::uint64_t>(p.a.element), static_cast<std::uint64_t>(p.a.leading),
-                                   static_cast<std::uint64_t>(p.b.leading), static_cast<std::uint64_t>(p.c.leading),
-                                   static_cast<std::uint64_t>(p.d.leading)})
+                                   static_cast<std::uint64_t>(p.a.element), static_cast<std::uint64_t>(p.what.compute),
+                                   static_cast<std::uint64_t>(p.a.leading), static_cast<std::uint64_t>(p.b.leading),
+                                   static_cast<std::uint64_t>(p.c.leading), static_cast<std::uint64_t>(p.d.leading)})
     hash = (hash ^ part) * 0x100000001B3U + (hash >> 29);
   return hash;
 }
@@ -177,6 +180,18 @@ range columns_of(void const* data, matrix const& one, bool written) {
           static_cast<std::size_t>(one.leading) * size, written,         side::device};
 }
 
+/// What a sum takes of an operand.
+template <class A, class T>
+A operand(problem const&, T value) {
+  return A(value);
+}
+/// To tf32, to nearest, ties away from zero: PTX's cvt.rna.tf32.f32.
+template <>
+float operand<float, float>(problem const& p, float value) {
+  if (p.what.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || value != value) return value;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(value) + 0x1000U) & ~0x1FFFU);
+}
+
 template <class T, class A>
 void multiply(problem const& p, A alpha, T const* a, T const* b, A beta, T const* c, T* d) {
   auto const leading = [](matrix const& one) { return static_cast<std::uint64_t>(one.leading); };
@@ -185,8 +200,8 @@ void multiply(problem const& p, A alpha, T const* a, T const* b, A beta, T const
     for (std::uint64_t i = 0; i < p.m; ++i) {
       A sum = 0;
       for (std::uint64_t l = 0; l < p.k; ++l)
-        sum += A(p.what.transpose_a ? a[l + i * leading(p.a)] : a[i + l * leading(p.a)]) *
-               A(p.what.transpose_b ? b[j + l * leading(p.b)] : b[l + j * leading(p.b)]);
+        sum += operand<A>(p, p.what.transpose_a ? a[l + i * leading(p.a)] : a[i + l * leading(p.a)]) *
+               operand<A>(p, p.what.transpose_b ? b[j + l * leading(p.b)] : b[l + j * leading(p.b)]);
       A const before = beta == A(0) ? A(0) : beta * A(c[i + j * leading(p.c)]);
       d[i + j * leading(p.d)] = T(alpha * sum + before);
     }

@@ -137,7 +137,7 @@ struct attentions {
  private:
   template <std::size_t Batch, std::size_t Sequence, std::size_t KvHeads, std::size_t Group, std::size_t HeadDim,
             class T>
-  static constexpr detail::attention_launches<T, detail::int_of(HeadDim)> fused{
+  static constexpr detail::attention_launches<detail::plain_t<T>, detail::int_of(HeadDim)> fused{
       detail::int_of(Batch),
       {detail::int_of(Sequence), detail::int_of(Sequence), detail::int_of(KvHeads), detail::int_of(Group), 0}};
 };

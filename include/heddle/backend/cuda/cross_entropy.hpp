@@ -19,8 +19,8 @@ struct cross_entropy {
   static void cross_entropy_max(T const* logits, std::size_t valid, statistic<T>* row_max) {
     constexpr int threads = detail::row_threads<T>(Vocab);
     if constexpr (Rows != 0)
-      detail::run<kernels::cross_entropy_max<T, threads>, threads>(kernels::row_grid(Rows), reads(logits, Rows * Vocab),
-                                                                   Vocab, valid, writes(row_max, Rows));
+      detail::run<kernels::cross_entropy_max<detail::plain_t<T>, threads>, threads>(
+          kernels::row_grid(Rows), reads(logits, Rows * Vocab), Vocab, valid, writes(row_max, Rows));
   }
   /// row_sum[Rows] = Σ exp(logit - row_max) over the real columns; target_logit[Rows], 0 where the target is not here
   template <std::size_t Rows, std::size_t Vocab, class T>
@@ -28,7 +28,7 @@ struct cross_entropy {
                                 statistic<T> const* row_max, statistic<T>* row_sum, statistic<T>* target_logit) {
     constexpr int threads = detail::row_threads<T>(Vocab);
     if constexpr (Rows != 0)
-      detail::run<kernels::cross_entropy_sum<T, threads>, threads>(
+      detail::run<kernels::cross_entropy_sum<detail::plain_t<T>, threads>, threads>(
           kernels::row_grid(Rows), reads(logits, Rows * Vocab), Vocab, valid, first, reads(targets, Rows),
           reads(row_max, Rows), writes(row_sum, Rows), writes(target_logit, Rows));
   }
@@ -42,7 +42,7 @@ struct cross_entropy {
       fill_zero<Loss>(execution::current().compute(), {loss, 1});
     } else {
       constexpr dim3 grid = kernels::thread_grid<detail::threads>(Rows, execution::most_parts);
-      detail::run<kernels::cross_entropy_loss<A, detail::threads>>(
+      detail::run<kernels::cross_entropy_loss<detail::plain_t<A>, detail::threads>>(
           grid, Rows, reads(targets, Rows), ignore_index, reads(row_max, Rows), reads(row_sum, Rows),
           reads(target_logit, Rows), writes(log_sum_exp, Rows), writes(parts, grid.x));
       detail::sum_up<false>(parts, grid.x, loss);
@@ -55,7 +55,7 @@ struct cross_entropy {
                                      statistic<T> const* log_sum_exp, statistic<T> const* scale, T* dlogits) {
     constexpr int threads = detail::row_threads<T>(Vocab);
     if constexpr (Rows * Vocab != 0)
-      detail::run<kernels::cross_entropy_backward<T, threads>, threads>(
+      detail::run<kernels::cross_entropy_backward<detail::plain_t<T>, threads>, threads>(
           kernels::row_grid(Rows), reads(logits, Rows * Vocab), Vocab, valid, first, reads(targets, Rows), ignore_index,
           reads(log_sum_exp, Rows), reads(scale, 1), writes(dlogits, Rows * Vocab));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cast/cast.cuh>
 #include <cstddef>
 #include <heddle/backend/cuda/grid.hpp>
 #include <heddle/backend/cuda/memory.hpp>
@@ -27,9 +28,16 @@ struct device_memory {
   static void clear(T* to, std::size_t n) {
     fill_zero<T>(compute(), {to, n});
   }
-  template <class T>
-  static void add(T const* from, T* to, std::size_t n) {
-    detail::run_packs<kernels::add<T, detail::threads>, T>(n, reads(to, n), reads(from, n), n, writes(to, n));
+  /// From one type of number to another.
+  template <class From, class To>
+  static void copy(From const* from, To* to, std::size_t n) {
+    detail::run_packs<kernels::cast<From, To, detail::threads>, kernels::cast_unit_t<From, To>>(n, reads(from, n),
+                                                                                                writes(to, n), n);
+  }
+  template <class From, class To>
+  static void add(From const* from, To* to, std::size_t n) {
+    detail::run_packs<kernels::add_cast<From, To, detail::threads>, kernels::cast_unit_t<From, To>>(n, reads(from, n),
+                                                                                                    writes(to, n), n);
   }
 
   template <class T>
@@ -67,19 +75,17 @@ struct device_memory {
                                                                          shape_of(v, w), n);
   }
 
-  template <class T>
-  static void pack_shares(scattering const& s, T const* tensor, std::size_t begin, std::size_t count, T* to,
+  template <class From, class To>
+  static void pack_shares(scattering const& s, From const* tensor, std::size_t begin, std::size_t count, To* to,
                           std::size_t stride) {
     if (count == 0) return;
-    detail::run<kernels::pack_shares<T, detail::threads>>(
-        kernels::share_grid<T, detail::threads>(detail::signed_of(count), detail::int_of(s.all_ways),
-                                                detail::most_blocks),
-        reads(tensor, tensor_of(s)), kernels::share_map::of(s), begin, count,
+    detail::run<kernels::pack_shares<From, To, detail::threads>>(
+        share_grid<From, To>(s, count), reads(tensor, tensor_of(s)), kernels::share_map::of(s), begin, count,
         writes(to, (s.all_ways - 1) * stride + count), stride);
   }
-  template <class T>
-  static void unpack_shares(scattering const& s, T const* from, std::size_t stride, std::size_t begin,
-                            std::size_t count, T* tensor, bool adds) {
+  template <class From, class To>
+  static void unpack_shares(scattering const& s, From const* from, std::size_t stride, std::size_t begin,
+                            std::size_t count, To* tensor, bool adds) {
     if (count == 0) return;
     adds ? unpack<true>(s, from, stride, begin, count, tensor) : unpack<false>(s, from, stride, begin, count, tensor);
   }
@@ -98,14 +104,17 @@ struct device_memory {
     return kernels::blocks_of(signed_of(v.outer), signed_of(v.extent), signed_of(v.inner), signed_of(v.ways),
                               signed_of(first));
   }
-  template <bool Adds, class T>
-  static void unpack(scattering const& s, T const* from, std::size_t stride, std::size_t begin, std::size_t count,
-                     T* tensor) {
-    detail::run<kernels::unpack_shares<T, T, Adds, detail::threads>>(
-        kernels::share_grid<T, detail::threads>(detail::signed_of(count), detail::int_of(s.all_ways),
-                                                detail::most_blocks),
-        reads(from, (s.all_ways - 1) * stride + count), kernels::share_map::of(s), begin, count,
-        writes(tensor, tensor_of(s)), stride);
+  template <class From, class To>
+  static dim3 share_grid(scattering const& s, std::size_t count) {
+    return kernels::share_grid<kernels::cast_unit_t<From, To>, detail::threads>(
+        detail::signed_of(count), detail::int_of(s.all_ways), detail::most_blocks);
+  }
+  template <bool Adds, class From, class To>
+  static void unpack(scattering const& s, From const* from, std::size_t stride, std::size_t begin, std::size_t count,
+                     To* tensor) {
+    detail::run<kernels::unpack_shares<From, To, Adds, detail::threads>>(
+        share_grid<From, To>(s, count), reads(from, (s.all_ways - 1) * stride + count), kernels::share_map::of(s),
+        begin, count, writes(tensor, tensor_of(s)), stride);
   }
 };
 

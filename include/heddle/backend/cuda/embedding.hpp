@@ -16,16 +16,16 @@ struct embeddings {
   static void embedding(std::int32_t const* tokens, T const* table, std::int64_t first, T* y) {
     constexpr int threads = detail::row_threads<T>(Width);
     if constexpr (Rows * Width != 0)
-      detail::run<kernels::embedding_forward<T, threads>, threads>(kernels::row_grid(Rows), reads(tokens, Rows),
-                                                                   reads(table, Vocab * Width), Vocab, Width, first,
-                                                                   writes(y, Rows * Width));
+      detail::run<kernels::embedding_forward<detail::plain_t<T>, threads>, threads>(
+          kernels::row_grid(Rows), reads(tokens, Rows), reads(table, Vocab * Width), Vocab, Width, first,
+          writes(y, Rows * Width));
   }
   /// dtable[Vocab,Width] += the rows of dy[Rows,Width] whose id it holds
   template <std::size_t Rows, std::size_t Vocab, std::size_t Width, class T, class Gradient>
   static void embedding_backward(std::int32_t const* tokens, T const* dy, std::int64_t first, Gradient* dtable) {
     constexpr int threads = detail::row_threads<T>(Width);
     if constexpr (Rows * Width * Vocab != 0)
-      detail::run<kernels::embedding_backward<T, Gradient, threads>, threads>(
+      detail::run<kernels::embedding_backward<detail::plain_t<T>, detail::plain_t<Gradient>, threads>, threads>(
           kernels::embedding_grid<T, threads>(Rows, Width), reads(tokens, Rows), Rows, reads(dy, Rows * Width), Vocab,
           Width, first, writes(dtable, Vocab * Width));
   }

@@ -35,6 +35,15 @@ constexpr int row_shares(std::size_t rows) { return rows > 512 ? 512 : static_ca
 constexpr long long signed_of(std::size_t n) { return static_cast<long long>(n); }
 constexpr int int_of(std::size_t n) { return static_cast<int>(n); }
 
+template <class T>
+struct plain_type {
+  using type = T;
+};
+/// T, by which kernels of a module's numbers are named: nvcc writes a kernel's parameters as the caller called their
+/// type, and cannot write the members of modules that are named by strings.
+template <class T>
+using plain_t = typename plain_type<T>::type;
+
 // In a template a kernel's arguments must depend on a parameter: what is named with none is not made by g++, nor by
 // nvcc, whose launch then fails when it runs.
 template <auto Kernel, int Threads = threads, class... Arguments>

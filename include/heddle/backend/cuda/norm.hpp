@@ -63,7 +63,7 @@ struct norms {
     T const* const no_base = nullptr;
     T* const no_sum = nullptr;
     if constexpr (all != 0)
-      detail::run<kernels::norm_forward<T, Centred, threads>, threads>(
+      detail::run<kernels::norm_forward<detail::plain_t<T>, Centred, threads>, threads>(
           kernels::row_grid(Rows), no_base, reads(x, all), reads(gamma, Width), reads(beta, Width), epsilon, Width,
           no_sum, writes(y, all), writes(mean, Rows), writes(rstd, Rows));
   }
@@ -78,7 +78,7 @@ struct norms {
                                                                                    ? scratch + size
                                                                                    : nullptr;
     if constexpr (all != 0) {
-      detail::run<kernels::norm_backward<T, Centred, threads>, threads>(
+      detail::run<kernels::norm_backward<detail::plain_t<T>, Centred, threads>, threads>(
           kernels::part_grid(parts), reads(x, all), reads(gamma, Width), reads(mean, Rows), reads(rstd, Rows),
           reads(dy, all), reads(base, all), Rows, Width, writes(dx, all), writes(gamma_part, size),
           writes(beta_part, size));

@@ -21,24 +21,26 @@ struct optimizers {
     std::size_t const length = n <= least * most ? least : (n + most * least - 1) / (most * least) * least;
     std::size_t const count = (n + length - 1) / length;
     double* const parts = execution::current().parts();
-    detail::run<kernels::sum_of_squares_of_array<T, detail::threads>>(dim3(static_cast<unsigned>(count)), reads(x, n),
-                                                                      n, length, writes(parts, count));
+    detail::run<kernels::sum_of_squares_of_array<detail::plain_t<T>, detail::threads>>(
+        dim3(static_cast<unsigned>(count)), reads(x, n), n, length, writes(parts, count));
     detail::sum_up<true>(parts, count, sum);
   }
   /// *total += *x
   template <class T>
   static void add_to_total(T const* x, double* total) {
-    detail::run<kernels::add_to_total<T, double, 1>, 1>(1, reads(x, 1), writes(total, 1));
+    detail::run<kernels::add_to_total<detail::plain_t<T>, double, 1>, 1>(1, reads(x, 1), writes(total, 1));
   }
-  /// One AdamW step of w[n] with gradient g, first moment m, second moment v: `host::optimizers::adamw`
-  template <class T>
-  static void adamw(T* w, T const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
-    static_assert(std::is_same_v<T, kernels::accumulator_t<T>>,
-                  "adamw(w, g, m, v, …): 'w' must be of a type that updates are computed in; give the master weights");
+  /// One AdamW step of w[n] with gradient g, first moment m, second moment v: `host::optimizers::adamw`. g may be of a
+  /// type that is computed with in T.
+  template <class T, class G>
+  static void adamw(T* w, G const* g, T* m, T* v, std::size_t n, adamw_coefficients const& coefficients) {
+    static_assert(std::is_same_v<T, kernels::accumulator_t<G>>,
+                  "adamw(w, g, m, v, …): 'w' must be of the type that 'g' is computed with in; give the master "
+                  "weights, and the gradient as it stands or widened to their type");
     std::array const uses{use_of(writes(w, n)), use_of(reads(g, n)), use_of(writes(m, n)), use_of(writes(v, n))};
-    kernels::adamw_tensor<T, T> const all{w, g, m, v, nullptr, detail::signed_of(n), 0};
-    detail::run_packs<kernels::adamw_of_tensor<T, T, detail::threads>, T>(n, carries(all, uses),
-                                                                          adamw_factors<T>::of(coefficients));
+    kernels::adamw_tensor<G, G> const all{w, g, m, v, nullptr, detail::signed_of(n), 0};
+    detail::run_packs<kernels::adamw_of_tensor<detail::plain_t<G>, detail::plain_t<G>, detail::threads>, G>(
+        n, carries(all, uses), adamw_factors<T>::of(coefficients));
   }
 };
 

@@ -17,9 +17,9 @@ namespace detail {
 /// gradient[width] += Σ over part[parts, width], in order.
 template <class Gradient, class A>
 void add_parts(A const* part, int parts, std::size_t width, Gradient* gradient) {
-  run<kernels::add_parts<Gradient, threads>>(kernels::add_parts_grid<threads>(int_of(width)),
-                                             reads(part, static_cast<std::size_t>(parts) * width), parts, width,
-                                             writes(gradient, width));
+  run<kernels::add_parts<detail::plain_t<Gradient>, threads>>(kernels::add_parts_grid<threads>(int_of(width)),
+                                                              reads(part, static_cast<std::size_t>(parts) * width),
+                                                              parts, width, writes(gradient, width));
 }
 
 }  // namespace detail
@@ -30,7 +30,8 @@ struct pointwise {
   /// out[N] = x + y
   template <std::size_t N, class T>
   static void add(T const* x, T const* y, T* out) {
-    detail::run_packs<kernels::add<T, detail::threads>, T>(N, reads(x, N), reads(y, N), N, writes(out, N));
+    detail::run_packs<kernels::add<detail::plain_t<T>, detail::threads>, T>(N, reads(x, N), reads(y, N), N,
+                                                                            writes(out, N));
   }
   /// out[N] += x
   template <std::size_t N, class T>
@@ -40,12 +41,13 @@ struct pointwise {
   /// x[N] *= factor
   template <std::size_t N, class T>
   static void scale(kernels::accumulator_t<T> factor, T* x) {
-    detail::run_packs<kernels::scale<T, detail::threads>, T>(N, factor, writes(x, N), N);
+    detail::run_packs<kernels::scale<detail::plain_t<T>, detail::threads>, T>(N, factor, writes(x, N), N);
   }
   /// x[N] = value
   template <std::size_t N, class T>
   static void fill(std::type_identity_t<T> value, T* x) {
-    detail::run_packs<kernels::fill<T, detail::threads>, T>(N, kernels::accumulator_t<T>(value), writes(x, N), N);
+    detail::run_packs<kernels::fill<detail::plain_t<T>, detail::threads>, T>(N, kernels::accumulator_t<T>(value),
+                                                                             writes(x, N), N);
   }
   /// out[N] = x
   template <std::size_t N, class T>
@@ -56,8 +58,8 @@ struct pointwise {
   template <class T>
   static void fill_real(std::type_identity_t<T> value, T* x, index_map const& map) {
     std::size_t const n = map.size();
-    detail::run_packs<kernels::fill_real<T, detail::threads>, T>(n, kernels::accumulator_t<T>(value), writes(x, n), n,
-                                                                 kernels::index_runs::of(merged(map)));
+    detail::run_packs<kernels::fill_real<detail::plain_t<T>, detail::threads>, T>(
+        n, kernels::accumulator_t<T>(value), writes(x, n), n, kernels::index_runs::of(merged(map)));
   }
   /// x[n] = 0
   template <class T>
@@ -71,7 +73,7 @@ struct pointwise {
     static_assert(sizeof...(In) <= 2, "biased_sum(bias, y, in…): there must be at most two arrays 'in'");
     if constexpr (Rows * Width != 0) {
       T const* const terms[4] = {in..., nullptr, nullptr};  // null adds nothing
-      detail::run<kernels::biased_sum<T, detail::threads>>(
+      detail::run<kernels::biased_sum<detail::plain_t<T>, detail::threads>>(
           kernels::column_grid<T, detail::threads>(Width, detail::row_shares(Rows)), reads(bias, Width),
           reads(terms[0], Rows * Width), reads(terms[1], Rows * Width), Rows, Width, writes(y, Rows * Width));
     }
@@ -86,9 +88,9 @@ struct pointwise {
   static void bias_gradient(T const* dy, Gradient* db, kernels::accumulator_t<T>* scratch) {
     if constexpr (Rows * Width != 0) {
       constexpr int parts = detail::row_parts(Rows);
-      detail::run<kernels::column_sums<T, detail::threads>>(kernels::column_grid<T, detail::threads>(Width, parts),
-                                                            reads(dy, Rows * Width), Rows, Width,
-                                                            writes(scratch, kernels::parts_size(parts, Width)));
+      detail::run<kernels::column_sums<detail::plain_t<T>, detail::threads>>(
+          kernels::column_grid<T, detail::threads>(Width, parts), reads(dy, Rows * Width), Rows, Width,
+          writes(scratch, kernels::parts_size(parts, Width)));
       detail::add_parts(scratch, parts, Width, db);
     }
   }
@@ -96,20 +98,20 @@ struct pointwise {
   /// y[N] = act(x)
   template <activation_kind Kind, std::size_t N, class T>
   static void activation(T const* x, T* y) {
-    detail::run_packs<kernels::activation_forward<T, kernels::function_of<Kind>, detail::threads>, T>(N, reads(x, N), N,
-                                                                                                      writes(y, N));
+    detail::run_packs<kernels::activation_forward<detail::plain_t<T>, kernels::function_of<Kind>, detail::threads>, T>(
+        N, reads(x, N), N, writes(y, N));
   }
   /// dx[N] = dy·act'(x)
   template <activation_kind Kind, std::size_t N, class T>
   static void activation_backward(T const* x, T const* dy, T* dx) {
-    detail::run_packs<kernels::activation_backward<T, kernels::function_of<Kind>, detail::threads>, T>(
+    detail::run_packs<kernels::activation_backward<detail::plain_t<T>, kernels::function_of<Kind>, detail::threads>, T>(
         N, reads(x, N), reads(dy, N), N, writes(dx, N));
   }
   /// y[Rows,Width] = act(gate)·up, with x[Rows,2,Width] = (gate, up)
   template <activation_kind Kind, std::size_t Rows, std::size_t Width, class T>
   static void gated(T const* x, T* y) {
     if constexpr (Rows * Width != 0)
-      detail::run<kernels::gated_forward<T, kernels::function_of<Kind>, detail::threads>>(
+      detail::run<kernels::gated_forward<detail::plain_t<T>, kernels::function_of<Kind>, detail::threads>>(
           kernels::column_grid<T, detail::threads>(Width, detail::row_shares(Rows)), reads(x, 2 * Rows * Width), Rows,
           Width, writes(y, Rows * Width));
   }
@@ -117,7 +119,7 @@ struct pointwise {
   template <activation_kind Kind, std::size_t Rows, std::size_t Width, class T>
   static void gated_backward(T const* x, T const* dy, T* dx) {
     if constexpr (Rows * Width != 0)
-      detail::run<kernels::gated_backward<T, kernels::function_of<Kind>, detail::threads>>(
+      detail::run<kernels::gated_backward<detail::plain_t<T>, kernels::function_of<Kind>, detail::threads>>(
           kernels::column_grid<T, detail::threads>(Width, detail::row_shares(Rows)), reads(x, 2 * Rows * Width),
           reads(dy, Rows * Width), Rows, Width, writes(dx, 2 * Rows * Width));
   }

@@ -38,6 +38,10 @@ struct blas_type<__half> {
   static constexpr cudaDataType_t element = CUDA_R_16F, factor = CUDA_R_32F;
   static constexpr cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
+/// Products of float whose operands are rounded to TF32.
+struct tfloat32_blas_type : blas_type<float> {
+  static constexpr cublasComputeType_t compute = CUBLAS_COMPUTE_32F_FAST_TF32;
+};
 
 /// A product c[m,n] (+)= op(a)[m,k]·op(b)[k,n] of row-major matrices, by what cuBLASLt chooses an algorithm. Alignments
 /// are those of the addresses, in bytes: 16 where they are that much or more.

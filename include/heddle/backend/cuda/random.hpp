@@ -17,14 +17,14 @@ struct random {
   template <class T>
   static void fill_normal(T* x, index_map const& map, random_key const& key, double mean, double stddev) {
     std::size_t const n = map.size();
-    detail::run_packs<kernels::fill_normal<T, detail::threads>, T>(
+    detail::run_packs<kernels::fill_normal<detail::plain_t<T>, detail::threads>, T>(
         n, writes(x, n), n, kernels::index_runs::of(merged(map)), random_stream(key), mean, stddev);
   }
   /// x = low + (high - low) · uniform
   template <class T>
   static void fill_uniform(T* x, index_map const& map, random_key const& key, double low, double high) {
     std::size_t const n = map.size();
-    detail::run_packs<kernels::fill_uniform<T, detail::threads>, T>(
+    detail::run_packs<kernels::fill_uniform<detail::plain_t<T>, detail::threads>, T>(
         n, writes(x, n), n, kernels::index_runs::of(merged(map)), random_stream(key), low, high - low);
   }
   /// y = x / (1 - p) where `uniform<double>(word) >= p`, else 0; plus `base` unless that is null. y may be x or base.
@@ -34,9 +34,9 @@ struct random {
                       random_key const& key, double p) {
     check_dropout_probability(p);
     std::size_t const n = map.size();
-    detail::run_packs<kernels::dropout<T, detail::threads>, T>(n, reads(x, n), reads(base, n), writes(y, n), n,
-                                                               kernels::index_runs::of(merged(map)), random_stream(key),
-                                                               kernels::dropout_rate<kernels::accumulator_t<T>>::of(p));
+    detail::run_packs<kernels::dropout<detail::plain_t<T>, detail::threads>, T>(
+        n, reads(x, n), reads(base, n), writes(y, n), n, kernels::index_runs::of(merged(map)), random_stream(key),
+        kernels::dropout_rate<kernels::accumulator_t<T>>::of(p));
   }
 };
 

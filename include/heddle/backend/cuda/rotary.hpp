@@ -26,7 +26,7 @@ struct rotary_positions {
   static void rotary_table(std::int64_t const* positions, double theta, A* cosine, A* sine) {
     constexpr std::size_t angles = Sequence * (HeadDim / 2);
     if constexpr (angles != 0)
-      detail::run<kernels::rotary_table<A, detail::int_of(HeadDim), detail::threads>>(
+      detail::run<kernels::rotary_table<detail::plain_t<A>, detail::int_of(HeadDim), detail::threads>>(
           kernels::thread_grid<detail::threads>(angles), reads(positions, Sequence), theta, Sequence,
           writes(cosine, angles), writes(sine, angles));
   }
@@ -51,7 +51,7 @@ struct rotary_positions {
     constexpr std::size_t angles = Sequence * (HeadDim / 2);
     constexpr int threads = detail::row_threads<T>(width / 2);
     if constexpr (all != 0)
-      detail::run<kernels::rotary<T, detail::int_of(HeadDim), threads>, threads>(
+      detail::run<kernels::rotary<detail::plain_t<T>, detail::int_of(HeadDim), threads>, threads>(
           kernels::row_grid(Batch * Sequence), reads(qkv, all), writes(out, all), reads(cosine, angles),
           reads(sine, angles), sign, Sequence, KvHeads, Group);
   }
