@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(Threads, detail::plain_least_blocks<T, HeadDim
   detail::load_tile<A, HeadDim, width, Rows, Threads>(rows_of_head<HeadDim>(v, at.batch, at.head, 0), first_key,
                                                       shape.keys, values);
   A key_out[r_count][width / detail::plain_side] = {}, value_out[r_count][width / detail::plain_side] = {};
-  for (at.group = 0; at.group < shape.group; ++at.group) {
+  for (at.group = 0; at.group != shape.group; ++at.group) {
     auto const q_head = rows_of_head<HeadDim>(q, at.batch, at.head, at.group),
                dy_head = rows_of_head<HeadDim>(dy, at.batch, at.head, at.group);
     long long const statistics = at.statistics(shape);

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(Threads)
   detail::load_tile<T, HeadDim, width, Rows, Threads>(rows_of_head<HeadDim>(v, at.batch, at.head, 0), first_key,
                                                       shape.keys, values);
   float key_out[share / 8][4] = {}, value_out[share / 8][4] = {};
-  for (at.group = 0; at.group < shape.group; ++at.group) {
+  for (at.group = 0; at.group != shape.group; ++at.group) {
     auto const q_head = rows_of_head<HeadDim>(q, at.batch, at.head, at.group),
                dy_head = rows_of_head<HeadDim>(dy, at.batch, at.head, at.group);
     long long const statistics = at.statistics(shape);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precision policies as values, the loss scale's rule, and what a policy makes of a plan's bytes: the rows
 // `mixed_precision` and the bytes per parameter of `zero` in shared/paper-values.csv.
+#include <doctest/doctest.h>
+
 #include <heddle/layout/layout_of.hpp>
 #include <heddle/plan/zero_estimates.hpp>
 
@@ -127,4 +129,12 @@ struct wide_at_stage_3 : plan<mesh<axis<dp, ranks>>, zero<3>, precision<reduced_
 static_assert(sent<basic_ledger<on<model, wide_at_stage_3>>>() == 2 * share * 2 + share * 4);
 
 }  // namespace
+
+TEST_CASE("LS-2: a scale goes down to where nothing overflows, and from there tries twice as much now and then") {
+  constexpr loss_scale_policy p{.initial = 65536, .growth = 2, .backoff = 0.5, .interval = 100, .most = 16777216};
+  loss_scale_state s = first_state(p);
+  // 65536, 32768, 16384 and 8192 overflow; then 100 steps at 4096 and one at 8192, again and again.
+  for (int step = 0; step < 4 + 50 * 101; ++step) s = after_step(p, s, s.scale > 4096);
+  CHECK(s == loss_scale_state{.scale = 4096, .finite_steps = 0, .overflows = 1, .skipped = 54});
+}
 }  // namespace precision_test
