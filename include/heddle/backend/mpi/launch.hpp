@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+// Without MPI-2's C++ classes, which a program would have to be linked with.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 
 #include <array>
