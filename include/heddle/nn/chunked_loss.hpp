@@ -86,7 +86,7 @@ struct chunked_loss {
   }();
   static constexpr auto wide = [] {
     std::array<wide_gradient<element>, wide_count> all{};
-    for (std::size_t k = Source::rows_first_use, n = 0; n < wide_count; ++k)
+    for (std::size_t k = Source::rows_first_use, n = 0; n != wide_count; ++k)
       if (uses[k].trainable) all[n++] = {k, local_size(Loss::place::mesh, uses[k].dims, uses[k].gradient)};
     return all;
   }();
