@@ -31,13 +31,13 @@ struct device_memory {
   /// From one type of number to another.
   template <class From, class To>
   static void copy(From const* from, To* to, std::size_t n) {
-    detail::run_packs<kernels::cast<From, To, detail::threads>, kernels::cast_unit_t<From, To>>(n, reads(from, n),
-                                                                                                writes(to, n), n);
+    detail::run_packs<kernels::cast<detail::plain_t<From>, detail::plain_t<To>, detail::threads>,
+                      kernels::cast_unit_t<From, To>>(n, reads(from, n), writes(to, n), n);
   }
   template <class From, class To>
   static void add(From const* from, To* to, std::size_t n) {
-    detail::run_packs<kernels::add_cast<From, To, detail::threads>, kernels::cast_unit_t<From, To>>(n, reads(from, n),
-                                                                                                    writes(to, n), n);
+    detail::run_packs<kernels::add_cast<detail::plain_t<From>, detail::plain_t<To>, detail::threads>,
+                      kernels::cast_unit_t<From, To>>(n, reads(from, n), writes(to, n), n);
   }
 
   template <class T>
@@ -54,32 +54,32 @@ struct device_memory {
   template <class T>
   static void blocks_to_front(block_view const& v, T const* in, T* out) {
     std::size_t const n = v.ways * v.outer * v.width();
-    detail::run_packs<kernels::blocks_to_front<T, detail::threads>, T>(n, reads(in, tensor_of(v)), writes(out, n),
-                                                                       shape_of(v, 0), n);
+    detail::run_packs<kernels::blocks_to_front<detail::plain_t<T>, detail::threads>, T>(
+        n, reads(in, tensor_of(v)), writes(out, n), shape_of(v, 0), n);
   }
   template <class T>
   static void blocks_from_front(block_view const& v, T const* in, T* out) {
     std::size_t const n = v.ways * v.outer * v.width();
-    detail::run_packs<kernels::blocks_from_front<T, detail::threads>, T>(n, reads(in, n), writes(out, tensor_of(v)),
-                                                                         shape_of(v, 0), n);
+    detail::run_packs<kernels::blocks_from_front<detail::plain_t<T>, detail::threads>, T>(
+        n, reads(in, n), writes(out, tensor_of(v)), shape_of(v, 0), n);
   }
   template <class T>
   static void block_of(block_view const& v, std::size_t w, T const* in, T* out) {
     std::size_t const n = v.outer * v.width();
     if (n == 0) return;
     if (in == out)
-      detail::run<kernels::block_in_place<T, detail::threads>>(1, writes(out, tensor_of(v) > n ? tensor_of(v) : n),
-                                                               shape_of(v, w), n);
+      detail::run<kernels::block_in_place<detail::plain_t<T>, detail::threads>>(
+          1, writes(out, tensor_of(v) > n ? tensor_of(v) : n), shape_of(v, w), n);
     else
-      detail::run_packs<kernels::blocks_to_front<T, detail::threads>, T>(n, reads(in, tensor_of(v)), writes(out, n),
-                                                                         shape_of(v, w), n);
+      detail::run_packs<kernels::blocks_to_front<detail::plain_t<T>, detail::threads>, T>(
+          n, reads(in, tensor_of(v)), writes(out, n), shape_of(v, w), n);
   }
 
   template <class From, class To>
   static void pack_shares(scattering const& s, From const* tensor, std::size_t begin, std::size_t count, To* to,
                           std::size_t stride) {
     if (count == 0) return;
-    detail::run<kernels::pack_shares<From, To, detail::threads>>(
+    detail::run<kernels::pack_shares<detail::plain_t<From>, detail::plain_t<To>, detail::threads>>(
         share_grid<From, To>(s, count), reads(tensor, tensor_of(s)), kernels::share_map::of(s), begin, count,
         writes(to, (s.all_ways - 1) * stride + count), stride);
   }
@@ -112,7 +112,7 @@ struct device_memory {
   template <bool Adds, class From, class To>
   static void unpack(scattering const& s, From const* from, std::size_t stride, std::size_t begin, std::size_t count,
                      To* tensor) {
-    detail::run<kernels::unpack_shares<From, To, Adds, detail::threads>>(
+    detail::run<kernels::unpack_shares<detail::plain_t<From>, detail::plain_t<To>, Adds, detail::threads>>(
         share_grid<From, To>(s, count), reads(from, (s.all_ways - 1) * stride + count), kernels::share_map::of(s),
         begin, count, writes(tensor, tensor_of(s)), stride);
   }
