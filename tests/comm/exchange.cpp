@@ -84,7 +84,7 @@ void no_failure(std::vector<std::string> const& texts) {
 }
 
 TEST_CASE("rank 0's bytes reach all") {
-  for (std::size_t const ranks : {1, 2, 5})
+  for (std::size_t const ranks : {1U, 2U, 5U})
     on_both(
         ranks, 10s,
         [](rank_exchange& mine) {
