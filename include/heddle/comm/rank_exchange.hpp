@@ -78,7 +78,7 @@ class rank_exchange {
   }
 
   /// Ends the run for all ranks, unless it has ended: the first failure is the one that all tell.
-  void fail(detail::run_failure failure) {
+  void fail(detail::run_failure const& failure) {
     if (note(failure)) tell(failure);
   }
   [[nodiscard]] bool failed() const noexcept { return failed_.load(std::memory_order_acquire); }

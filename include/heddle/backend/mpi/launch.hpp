@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Without MPI-2's C++ classes, which a program would have to be linked with.
+// NOLINTBEGIN(readability-identifier-naming): the names are MPI's
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1
 #endif
 #ifndef MPICH_SKIP_MPICXX
 #define MPICH_SKIP_MPICXX 1
 #endif
+// NOLINTEND(readability-identifier-naming)
 #include <mpi.h>
 
 #include <array>
