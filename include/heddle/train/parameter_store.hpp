@@ -264,7 +264,7 @@ class parameter_store final : public parameter_service {
   }
 
   [[nodiscard]] part of_copy(std::size_t n, std::size_t copy, T* w, gradient_type const* g, std::size_t size) const {
-    part p{w, g, master(n) + copy * size, state(n), size};
+    part p{w, g, has_master ? master(n) + copy * size : nullptr, state(n), size};
     for (auto& s : p.state) s += copy * size;
     return p;
   }
