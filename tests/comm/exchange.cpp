@@ -148,7 +148,13 @@ TEST_CASE("a rank's failure is told to all, the first one") {
 TEST_CASE("a failure keeps its kind and rank on the way") {
   watchdog const limits;
   std::vector<std::string> const texts = over_tcp(3, 20s, [](rank_exchange& mine) {
-    if (mine.place().rank == 1) mine.fail({detail::failure_kind::rank, 1, "gone", nullptr});
+    // Whoever is not here yet is told so by its constructor.
+    if (mine.place().rank == 1) {
+      for (std::size_t const from : {0U, 2U}) (void)mine.take(from, "here");
+      mine.fail({detail::failure_kind::rank, 1, "gone", nullptr});
+    } else {
+      mine.mail(1, "here", {});
+    }
     try {
       (void)mine.take(0, "never");
     } catch (rank_failed const& one) {
