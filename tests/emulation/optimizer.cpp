@@ -52,17 +52,17 @@ std::vector<adamw_coefficients> const coefficients{{.learning_rate = 3e-3,
                                                     .bias_correction2 = 0.3}};
 
 template <class A>
-struct parameter {
+struct stepped_tensor {
   std::vector<A> w, g, m, v, copy;
 };
 /// Gradients are numbers of `Gradient`.
 template <class Gradient>
-std::vector<parameter<wide<Gradient>>> parameters() {
+std::vector<stepped_tensor<wide<Gradient>>> parameters() {
   using A = wide<Gradient>;
-  std::vector<parameter<A>> all;
+  std::vector<stepped_tensor<A>> all;
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     std::size_t const n = sizes[t];
-    parameter<A> one{values<A>(n, 4 * t),
+    stepped_tensor<A> one{values<A>(n, 4 * t),
                      values<Gradient>(n, 4 * t + 1, 2),
                      values<A>(n, 4 * t + 2, 0.5),
                      values<A>(n, 4 * t + 3, 0.5),
@@ -80,7 +80,7 @@ struct on_device {
   guarded<Gradient> g;
   guarded<T> copy;
 
-  on_device(parameter<wide<T>> const& p, std::size_t shift)
+  on_device(stepped_tensor<wide<T>> const& p, std::size_t shift)
       : w(p.w, shift), m(p.m, shift), v(p.v, shift), g(p.g, shift), copy(p.w.size(), shift) {}
   kernels::adamw_tensor<T, Gradient> entry(bool rounds, int factors) {
     return {w.data(),
@@ -91,17 +91,17 @@ struct on_device {
             static_cast<long long>(w.values().size()),
             factors};
   }
-  [[nodiscard]] parameter<wide<T>> values() const {
+  [[nodiscard]] stepped_tensor<wide<T>> values() const {
     return {w.values(), g.values(), m.values(), v.values(), copy.values()};
   }
 };
 
 /// Two steps of all tensors by the kernel.
 template <class T, class Gradient, int Threads>
-std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool rounds) {
+std::vector<stepped_tensor<wide<T>>> stepped(int length, std::size_t shift, bool rounds) {
   using A = wide<T>;
   std::vector<on_device<T, Gradient>> all;
-  for (parameter<A> const& p : parameters<Gradient>()) all.emplace_back(p, shift);
+  for (stepped_tensor<A> const& p : parameters<Gradient>()) all.emplace_back(p, shift);
   std::vector<kernels::adamw_tensor<T, Gradient>> list;
   for (std::size_t t = 0; t < all.size(); ++t) list.push_back(all[t].entry(rounds, static_cast<int>(t % 2)));
   std::vector<adamw_factors<A>> factors;
@@ -111,7 +111,7 @@ std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool roun
   for (int step = 0; step < 2; ++step)
     launch<kernels::adamw<T, Gradient, Threads>>(kernels::row_grid(chunks.size()), dim3(Threads), list.data(),
                                                  chunks.data(), length, factors.data(), nullptr);
-  std::vector<parameter<A>> out;
+  std::vector<stepped_tensor<A>> out;
   for (on_device<T, Gradient> const& one : all) {
     out.push_back(one.values());
     if (rounds) CHECK(out.back().copy == rounded<T>(out.back().w));
@@ -122,10 +122,10 @@ std::vector<parameter<wide<T>>> stepped(int length, std::size_t shift, bool roun
 template <class T, class Gradient>
 void check_adamw() {
   using A = wide<T>;
-  std::vector<parameter<A>> expected = parameters<Gradient>();
-  std::vector<parameter<A>> const got = stepped<T, Gradient, 32>(64, 0, true);
+  std::vector<stepped_tensor<A>> expected = parameters<Gradient>();
+  std::vector<stepped_tensor<A>> const got = stepped<T, Gradient, 32>(64, 0, true);
   for (std::size_t t = 0; t < expected.size(); ++t) {
-    parameter<A>& p = expected[t];
+    stepped_tensor<A>& p = expected[t];
     for (int step = 0; step < 2; ++step)
       host::optimizers::adamw(p.w.data(), p.g.data(), p.m.data(), p.v.data(), sizes[t], coefficients[t % 2]);
     CAPTURE(t);
@@ -135,7 +135,7 @@ void check_adamw() {
     CHECK(got[t].g == p.g);
   }
   // The bits do not depend on blocks, chunks and addresses.
-  for (std::vector<parameter<A>> const& other :
+  for (std::vector<stepped_tensor<A>> const& other :
        {stepped<T, Gradient, 128>(64, 1, false), stepped<T, Gradient, 64>(4096, 0, false),
         stepped<T, Gradient, 32>(24, 3, true)})
     for (std::size_t t = 0; t < expected.size(); ++t) {
@@ -229,11 +229,11 @@ TEST_CASE("known-faults AD-1: epsilon after the bias correction and outside the 
 TEST_CASE("a replayed AdamW step: factors of the device's own count, and a skipped step changes no bit") {
   // Two parameters of coefficients of their own; arguments of the launches never change.
   std::vector<adamw_coefficients> on_gpu = coefficients, on_host = coefficients;
-  std::vector<parameter<float>> expected{
+  std::vector<stepped_tensor<float>> expected{
       {values<float>(33, 1), values<float>(33, 2), std::vector<float>(33), std::vector<float>(33), {}},
       {values<float>(20, 3), values<float>(20, 4), std::vector<float>(20), std::vector<float>(20), {}}};
   std::vector<on_device<float, float>> all;
-  for (parameter<float> const& p : expected) all.emplace_back(p, 0);
+  for (stepped_tensor<float> const& p : expected) all.emplace_back(p, 0);
   std::vector<kernels::adamw_tensor<float, float>> const list{all[0].entry(true, 0), all[1].entry(true, 1)};
   std::vector<kernels::tensor_chunk> const chunks{{0, 0}, {16, 0}, {32, 0}, {0, 1}, {16, 1}};
   std::vector<adamw_factors<float>> factors(2);
@@ -250,15 +250,15 @@ TEST_CASE("a replayed AdamW step: factors of the device's own count, and a skipp
     for (std::size_t k = 0; k < 2; ++k) on_host[k].learning_rate = on_gpu[k].learning_rate = 1e-2 / (step + 1);
     *clip.data() = 1.0 / (step + 1);
     *not_finite.data() = step == 2 || step == 3 ? 5 : 0;
-    std::vector<parameter<float>> const before{all[0].values(), all[1].values()};
+    std::vector<stepped_tensor<float>> const before{all[0].values(), all[1].values()};
     replayed();
     bool const skipped = *not_finite.read() != 0;
     if (!skipped) ++applied;
     CHECK(*updates.read() == applied);
     for (std::size_t k = 0; k < 2; ++k) {
       CAPTURE(step);
-      parameter<float> const now = all[k].values();
-      parameter<float>& p = expected[k];
+      stepped_tensor<float> const now = all[k].values();
+      stepped_tensor<float>& p = expected[k];
       if (skipped) {
         CHECK(now.w == before[k].w);
         CHECK(now.m == before[k].m);
@@ -290,7 +290,7 @@ TEST_CASE("sums of squares, and elements that are not finite, of each tensor of 
 }
 TEST_CASE("known-faults BF-1: a parameter in bfloat16 moves by updates that are below half its step") {
   // Gradient 1 and corrected moments make each update the learning rate, 1e-3.
-  parameter<float> const start{{1}, {1}, {0}, {0}, {}};
+  stepped_tensor<float> const start{{1}, {1}, {0}, {0}, {}};
   on_device<__nv_bfloat16, float> one(start, 0);
   std::vector<kernels::tensor_chunk> const chunks{{0, 0}};
   std::vector<kernels::adamw_tensor<__nv_bfloat16, float>> const list{one.entry(true, 0)};
