@@ -63,10 +63,10 @@ std::vector<stepped_tensor<wide<Gradient>>> parameters() {
   for (std::size_t t = 0; t < sizes.size(); ++t) {
     std::size_t const n = sizes[t];
     stepped_tensor<A> one{values<A>(n, 4 * t),
-                     values<Gradient>(n, 4 * t + 1, 2),
-                     values<A>(n, 4 * t + 2, 0.5),
-                     values<A>(n, 4 * t + 3, 0.5),
-                     {}};
+                          values<Gradient>(n, 4 * t + 1, 2),
+                          values<A>(n, 4 * t + 2, 0.5),
+                          values<A>(n, 4 * t + 3, 0.5),
+                          {}};
     for (A& x : one.v) x = x * x;
     all.push_back(one);
   }
