@@ -28,7 +28,7 @@ void check_over_nccl() {
   std::mutex mutex;
   emulation::trained host;
   run<Plan>(threads, [&](auto& rank) { emulation::train<model, Plan, host_backend>(rank, host, mutex); });
-  for (std::uint64_t const seed : {0, 2, 3}) {
+  for (std::uint64_t const seed : {0, 3}) {
     CAPTURE(seed);
     testing::nccl_session const here({.mode = seed == 0 ? emulation::execution::eager : emulation::execution::delayed,
                                       .seed = seed,

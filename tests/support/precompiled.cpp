@@ -3,3 +3,5 @@
 #include <doctest/doctest.h>
 
 #include <heddle/heddle.hpp>
+
+#include "products.hpp"

@@ -5,3 +5,5 @@
 #include <heddle/backend/cuda.hpp>
 #include <heddle/cuda/run.hpp>
 #include <heddle/heddle.hpp>
+
+#include "products.hpp"

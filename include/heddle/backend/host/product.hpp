@@ -50,8 +50,8 @@ constexpr product_parts cut_product(std::size_t m, std::size_t n, std::size_t k)
 /// Eigen's blocked kernel is called below its expression layer: it is sequential there even if the user compiles with
 /// OpenMP, takes our packing buffers, and needs no evaluators.
 template <class T, bool TransposeA, bool TransposeB>
-[[gnu::noinline]] inline void product_in_parts(std::size_t m, std::size_t n, std::size_t k, T const* a, T const* b,
-                                               T* c, bool accumulate) {
+[[gnu::noinline]] void product_in_parts(std::size_t m, std::size_t n, std::size_t k, T const* a, T const* b, T* c,
+                                        bool accumulate) {
   using kernel =
       Eigen::internal::general_matrix_matrix_product<Eigen::Index, T, TransposeA ? Eigen::ColMajor : Eigen::RowMajor,
                                                      false, T, TransposeB ? Eigen::ColMajor : Eigen::RowMajor, false,

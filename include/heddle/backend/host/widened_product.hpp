@@ -39,9 +39,9 @@ struct tfloat32_operand {
 /// workspace, so that the panels stay in its second-level cache. c is rounded once, with what it had before where
 /// `accumulate`. Depth is cut alike whatever the other sizes are.
 template <class Operand, bool TransposeA, bool TransposeB>
-[[gnu::noinline]] inline void widened_product(std::size_t m, std::size_t n, std::size_t k,
-                                              typename Operand::element const* a, typename Operand::element const* b,
-                                              typename Operand::element* c, bool accumulate) {
+[[gnu::noinline]] void widened_product(std::size_t m, std::size_t n, std::size_t k, typename Operand::element const* a,
+                                       typename Operand::element const* b, typename Operand::element* c,
+                                       bool accumulate) {
   using T = typename Operand::element;
   using kernel = Eigen::internal::general_matrix_matrix_product<
       Eigen::Index, float, TransposeA ? Eigen::ColMajor : Eigen::RowMajor, false, float,

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define HEDDLE_PRODUCTS template
+#include "products.hpp"
