@@ -37,6 +37,8 @@ class timed_communicator {
 
  public:
   using handle = timed_handle<typename C::handle>;
+  static constexpr bool gathers_rows = heddle::comm::GathersRows<C>;
+  static constexpr bool reduces_pieces = heddle::comm::ReducesPieces<C>;
 
   explicit timed_communicator(C inner) : inner_(std::move(inner)) {}
 
@@ -62,6 +64,22 @@ class timed_communicator {
   }
   template <class T>
   [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, std::span<T> out,
+                                            reduction how = reduction::sum) {
+    stopwatch const time(primitive::starting);
+    return {inner_.reduce_scatter_async(in, out, how), primitive::buckets};
+  }
+  template <class T>
+  void all_reduce(heddle::comm::pieces<T> data, reduction how = reduction::sum) {
+    stopwatch const time(primitive::transfers);
+    inner_.all_reduce(data, how);
+  }
+  template <class T>
+  [[nodiscard]] handle all_reduce_async(heddle::comm::pieces<T> data, reduction how = reduction::sum) {
+    stopwatch const time(primitive::starting);
+    return {inner_.all_reduce_async(data, how), primitive::buckets};
+  }
+  template <class T>
+  [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, heddle::comm::pieces<T> out,
                                             reduction how = reduction::sum) {
     stopwatch const time(primitive::starting);
     return {inner_.reduce_scatter_async(in, out, how), primitive::buckets};

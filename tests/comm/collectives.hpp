@@ -55,6 +55,35 @@ std::vector<T> chunk_alone(std::vector<T> const& whole, std::size_t ranks, std::
   return out;
 }
 
+/// A value that is cut into pieces, one of them empty, reduces as it does in one.
+template <class Ranks, class T>
+void check_pieces(typename Ranks::communicator& world, std::vector<T> const& value, comm::reduction how,
+                  std::vector<T> const& expected, std::atomic<int>& wrong) {
+  auto const cut = static_cast<std::ptrdiff_t>(value.size() / 3);
+  array<Ranks, T> const head(std::vector<T>(value.begin(), value.begin() + cut)),
+      tail(std::vector<T>(value.begin() + cut, value.end()));
+  std::array<std::span<T>, 3> const list{head.span(), std::span<T>(), tail.span()};
+  world.all_reduce(comm::pieces(list), how);
+  std::vector<T> all = head.values();
+  std::vector<T> const rest = tail.values();
+  all.insert(all.end(), rest.begin(), rest.end());
+  if (all != expected) ++wrong;
+}
+template <class Ranks, class T>
+void check_chunk_in_pieces(typename Ranks::communicator& world, std::span<T const> in, comm::reduction how,
+                           std::vector<T> const& chunk, std::atomic<int>& wrong) {
+  // Of other sizes than on other ranks, and one is empty.
+  std::size_t const cut = chunk.size() * world.rank() / world.size();
+  array<Ranks, T> const head(cut), tail(chunk.size() - cut);
+  std::array<std::span<T>, 2> const list{head.span(), tail.span()};
+  auto under_way = world.reduce_scatter_async(in, comm::pieces(list), how);
+  under_way.wait();
+  std::vector<T> all = head.values();
+  std::vector<T> const rest = tail.values();
+  all.insert(all.end(), rest.begin(), rest.end());
+  if (all != chunk) ++wrong;
+}
+
 template <class Ranks, class T>
 void check_reductions_and_gathers(std::size_t ranks, std::vector<std::size_t> const& counts) {
   using array_of = array<Ranks, T>;
@@ -80,6 +109,12 @@ void check_reductions_and_gathers(std::size_t ranks, std::vector<std::size_t> co
 
         world.reduce_scatter(in.read(), chunk_in(in), how);  // in place: out is this rank's chunk of in
         if (chunk_of(in.values(), ranks, r) != out.values()) ++wrong;
+
+        if constexpr (comm::ReducesPieces<typename Ranks::communicator>) {
+          array_of const again(whole_values<T>(r, count));
+          check_pieces<Ranks, T>(world, again.values(), how, expected, wrong);
+          check_chunk_in_pieces<Ranks, T>(world, again.read(), how, out.values(), wrong);
+        }
       }
       std::vector<T> const whole = whole_values<T>(3, count);
       array_of const mine(chunk_of(whole, ranks, r)), gathered(count);
@@ -99,6 +134,18 @@ void check_reductions_and_gathers(std::size_t ranks, std::vector<std::size_t> co
       world.all_gather(comm::gather_parts(parts));
       if (first.values() != whole || second.values() != whole || third.values() != whole_2) ++wrong;
       world.all_gather(comm::gather_parts<T>());
+      if constexpr (comm::GathersRows<typename Ranks::communicator>) {
+        // Three rows, of each of which every rank has a piece; beside it one that has no rows.
+        std::vector<T> const rows = whole_values<T>(7, 3 * ranks * count);
+        std::vector<T> pieces;
+        for (std::size_t row = 0; row < 3; ++row)
+          for (std::size_t i = 0; i < count; ++i) pieces.push_back(rows[(row * ranks + r) * count + i]);
+        array_of const of_rows(pieces), all_rows(rows.size()), plain(count);
+        std::array<comm::gather_part<T>, 2> const both{
+            {{of_rows.read(), all_rows.span(), 3}, {mine.read(), plain.span()}}};
+        world.all_gather(comm::gather_parts(both));
+        if (all_rows.values() != rows || plain.values() != whole) ++wrong;
+      }
 
       for (std::size_t root = 0; root < ranks; ++root) {
         array_of const data(whole_values<T>(r, count));

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <heddle/tensor/local_index_map.hpp>
 #include <heddle/tensor/random_key.hpp>
+#include <limits>
+#include <memory>
 #include <mutex>
 
 #include "area.hpp"
@@ -107,15 +109,29 @@ class bench {
     y.poison();
     m_.forward(frame_with(forward_scratch), input(), y.data());
   }
+  /// After `backward(0)`: whether gradients that are fresh get the same, whatever stands in them.
+  [[nodiscard]] bool replaces_fresh_gradients() {
+    std::vector<area> const added = gradient;
+    backward(std::numeric_limits<double>::quiet_NaN(), true);
+    bool alike = true;
+    for (std::size_t k = 0; k < gradient.size(); ++k)
+      if (s_.uses[k].trainable) alike = alike && same(gradient[k], added[k]);
+    gradient = added;
+    return alike;
+  }
   /// After `forward`. What backward has not asked for is poisoned.
-  void backward(double gradient_start) {
+  void backward(double gradient_start, bool fresh = false) {
     backward_scratch.poison();
     dx.poison();
     for (auto& g : gradient) g.fill(gradient_start);
     area const x_before = x;
     if (!s_.needs_input && !s_.reads_tokens) x.poison();
     if (!s_.needs_output) y.poison();
-    m_.backward(frame_with(backward_scratch), input(), y.data(), dy.data(), s_.reads_tokens ? nullptr : dx.data());
+    frame<double> f = frame_with(backward_scratch);
+    auto const all = std::make_unique<bool[]>(gradient.size());
+    for (std::size_t k = 0; k < gradient.size(); ++k) all[k] = true;
+    if (fresh) f.fresh = all.get();
+    m_.backward(f, input(), y.data(), dy.data(), s_.reads_tokens ? nullptr : dx.data());
     x = x_before;
   }
   /// What may be done in place gives the same there.
@@ -265,6 +281,7 @@ outcome run(subject const& s) {
     double loss = s.is_loss ? b.whole_loss() : 0;
     area const y = b.y;
     b.backward(0);
+    bool const replaces = b.replaces_fresh_gradients();
     bool as_evaluated = true;
     if (s.gives_output_in_backward) {
       loss = b.whole_loss();
@@ -285,6 +302,7 @@ outcome run(subject const& s) {
     for (std::size_t k = 0; k < s.uses.size(); ++k)
       compare(o, o.gradient[k], reduced[k].data(), b.use_map(k), "a parameter's gradient");
     if (!as_evaluated) o.fault += "an evaluation gives another loss than a step; ";
+    if (!replaces) o.fault += "what stood in a fresh gradient is still in it; ";
     if (!intact) o.fault += "memory behind an area was written; ";
     o.fault += in_place;
   });

@@ -8,5 +8,6 @@
 #include <heddle/comm/errors.hpp>
 #include <heddle/comm/gather_part.hpp>
 #include <heddle/comm/operation.hpp>
+#include <heddle/comm/pieces.hpp>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/comm/traffic.hpp>

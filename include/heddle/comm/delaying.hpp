@@ -40,6 +40,8 @@ template <Communicator C>
 class delaying : public detail::inner_memory<C> {
  public:
   using handle = detail::delayed_handle<typename C::handle>;
+  static constexpr bool gathers_rows = GathersRows<C>;
+  static constexpr bool reduces_pieces = ReducesPieces<C>;
 
   delaying(C inner, delay_options options)
       : delaying(std::move(inner), checked(options), std::make_shared<detail::delay_worker<typename C::handle>>()) {}
@@ -63,6 +65,19 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, std::span<T> out,
+                                            reduction how = reduction::sum) {
+    return later([in, out, how](C& inner) { return inner.reduce_scatter_async(in, out, how); });
+  }
+  template <class T>
+  void all_reduce(pieces<T> data, reduction how = reduction::sum) {
+    late().all_reduce(data, how);
+  }
+  template <class T>
+  [[nodiscard]] handle all_reduce_async(pieces<T> data, reduction how = reduction::sum) {
+    return later([data, how](C& inner) { return inner.all_reduce_async(data, how); });
+  }
+  template <class T>
+  [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, pieces<T> out,
                                             reduction how = reduction::sum) {
     return later([in, out, how](C& inner) { return inner.reduce_scatter_async(in, out, how); });
   }

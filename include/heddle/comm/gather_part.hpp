@@ -6,11 +6,21 @@
 namespace heddle::comm {
 
 /// One of several all-gathers that are made together: `in` is this rank's chunk of `out`, and may be that part of it.
+///
+/// With `rows`, which communicators take that are `GathersRows`, `out` is that many rows, of which each has a piece of
+/// every rank, in their order: [rows, ranks, …] from `in`, [rows, …]. The two are apart then.
 template <class T>
 struct gather_part {
   using element = T;
   std::span<T const> in{};
   std::span<T> out{};
+  std::size_t rows = 1;
+};
+
+/// Communicators that bring the chunks of an all-gather to where they belong in rows, and not only one after the other.
+template <class C>
+concept GathersRows = requires {
+  requires C::gathers_rows;
 };
 
 /// A list of them, which stays the caller's: `gather_parts(list)` of a vector or an array. A std::span of parts would

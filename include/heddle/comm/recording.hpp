@@ -35,6 +35,8 @@ template <Communicator C>
 class recording : public detail::inner_memory<C> {
  public:
   using handle = typename C::handle;
+  static constexpr bool gathers_rows = GathersRows<C>;
+  static constexpr bool reduces_pieces = ReducesPieces<C>;
 
   explicit recording(C inner) : recording(std::move(inner), std::make_shared<list>()) {}
 
@@ -70,6 +72,22 @@ class recording : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, std::span<T> out,
+                                            reduction how = reduction::sum) {
+    note<T>(operation::reduce_scatter, in.size(), 0, true);
+    return inner_.reduce_scatter_async(in, out, how);
+  }
+  template <class T>
+  void all_reduce(pieces<T> data, reduction how = reduction::sum) {
+    note<T>(operation::all_reduce, data.elements());
+    inner_.all_reduce(data, how);
+  }
+  template <class T>
+  [[nodiscard]] handle all_reduce_async(pieces<T> data, reduction how = reduction::sum) {
+    note<T>(operation::all_reduce, data.elements(), 0, true);
+    return inner_.all_reduce_async(data, how);
+  }
+  template <class T>
+  [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, pieces<T> out,
                                             reduction how = reduction::sum) {
     note<T>(operation::reduce_scatter, in.size(), 0, true);
     return inner_.reduce_scatter_async(in, out, how);

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 #include <heddle/comm/communicator.hpp>
@@ -23,8 +25,33 @@ namespace heddle::comm {
 /// Errors: `communication_error` and its kinds, see comm/errors.hpp. After the first one every call of the run throws.
 class thread_communicator : public detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank> {
  public:
+  using handle = thread_handle;
+  static constexpr bool gathers_rows = true;
+  static constexpr bool reduces_pieces = true;
+
   thread_communicator(thread_communicator&&) noexcept = default;
   thread_communicator& operator=(thread_communicator&&) noexcept = default;
+
+  using detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank>::all_reduce;
+  using detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank>::all_reduce_async;
+  using detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank>::reduce_scatter_async;
+  /// As of one piece (comm/pieces.hpp).
+  template <class T>
+  void all_reduce(pieces<T> data, reduction how = reduction::sum) {
+    rank_.begin(operation::all_reduce);
+    run(reducing<T>(rank_.template all_reduce_call<T>(data, how)));
+  }
+  template <class T>
+  [[nodiscard]] handle all_reduce_async(pieces<T> data, reduction how = reduction::sum) {
+    rank_.begin(operation::all_reduce);
+    return start(reducing<T>(rank_.template all_reduce_call<T>(data, how)));
+  }
+  template <class T>
+  [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, pieces<T> out,
+                                            reduction how = reduction::sum) {
+    rank_.begin(operation::reduce_scatter);
+    return start(reducing<T>(rank_.template reduce_scatter_call<T>(in, out, how)));
+  }
 
  private:
   using calls = detail::communicator_calls<thread_communicator, thread_handle, detail::thread_rank>;

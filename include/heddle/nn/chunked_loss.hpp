@@ -121,8 +121,8 @@ struct chunked_loss {
     Source::backward_rows(c, f, x, dx, [&](auto get, auto put) {
       element* const sums = f.scratch + Source::rows_scratch + own_scratch;
       // What is there already is the first summand.
-      for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n) {
-        memory<Context>::copy(static_cast<element const*>(part), sum, n);
+      for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n, bool fresh) {
+        fresh ? memory<Context>::clear(sum, n) : memory<Context>::copy(static_cast<element const*>(part), sum, n);
       });
       over_chunks(c, f, f.scratch + Source::rows_scratch, const_cast<element*>(y), get,
                   [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first,
@@ -131,13 +131,13 @@ struct chunked_loss {
                     Loss::template kernel_of_rows<Rows>::backward(context, of_loss, static_cast<element const*>(rows),
                                                                   no_output, dy, rows + gradient);
                     for_each_wide(f, sums,
-                                  [](element* part, auto*, std::size_t n) { memory<Context>::clear(part, n); });
+                                  [](element* part, auto*, std::size_t n, bool) { memory<Context>::clear(part, n); });
                     put(size, first, static_cast<element const*>(rows + gradient));
-                    for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n) {
+                    for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n, bool) {
                       memory<Context>::add(static_cast<element const*>(part), sum, n);
                     });
                   });
-      for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n) {
+      for_each_wide(f, sums, [](element* part, auto* sum, std::size_t n, bool) {
         memory<Context>::copy(static_cast<accumulation_t<element> const*>(sum), part, n);
       });
     });
@@ -152,11 +152,12 @@ struct chunked_loss {
  private:
   template <class Context>
   using memory = typename Context::backend::memory;
-  /// `use(where it belongs, its sum, size)` for each gradient that is summed.
+  /// `use(where it belongs, its sum, size, whether what stands there counts for nothing)` for each gradient that is
+  /// summed.
   template <class Use>
   static void for_each_wide(frame<element> const& f, element* sums, Use use) {
     for (auto const& g : wide) {
-      use(f.gradient[g.use], reinterpret_cast<accumulation_t<element>*>(sums), g.size);
+      use(f.gradient[g.use], reinterpret_cast<accumulation_t<element>*>(sums), g.size, f.is_fresh(g.use));
       sums += g.room();
     }
   }

@@ -88,12 +88,14 @@ struct fused_step {
   template <class Context, class X, class F>
   static void backward_rows(Context& c, frame<element> const& f, X const* x, element* dx, F use) {
     before_backward(c, f);
+    Constant::clear_fresh(c, of_constant(f));
     Sum::backward_rows(c, of_sum(f), x, dx, [&](auto get, auto put) {
       use(with_constant(c, f, get),
           [&]<std::size_t Rows>(std::integral_constant<std::size_t, Rows> size, std::size_t first, element const* dy) {
             // Behind the product's scratch, where dx may stand until it is complete.
             frame<element> own = of_constant(f);
             own.scratch += Sum::rows_scratch;
+            own.fresh = nullptr;
             Constant::template kernel_of_rows<Rows>::backward(c, own, dy, dy, dy, const_cast<element*>(dy));
             put(size, first, dy);
           });

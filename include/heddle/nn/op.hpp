@@ -267,8 +267,16 @@ struct placed {
             element const* const no_output = nullptr;
             kernel_of_rows<Rows>::backward(c, f, x_here + first * row_size, no_output, dy,
                                            reads_tokens ? nullptr : to + first * row_size);
+            f.fresh = nullptr;  // the next rows are added
           });
     });
+  }
+
+  /// Fresh gradients become zeros, to be added to.
+  template <class Context>
+  static void clear_fresh(Context&, [[maybe_unused]] frame<element> const& f) {
+    for (std::size_t k = 0; k < (place::trains ? uses.size() : 0); ++k)
+      if (f.is_fresh(k)) Context::backend::clear(f.gradient[k], gradient_size[k]);
   }
 
   static constexpr void count_forward(traffic_table& t, coordinates const& at) {
@@ -285,6 +293,11 @@ struct placed {
   }
 
  private:
+  static constexpr auto gradient_size = [] {
+    std::array<std::size_t, uses.size()> sizes{};
+    for (std::size_t k = 0; k < uses.size(); ++k) sizes[k] = local_size(mesh, uses[k].dims, uses[k].gradient);
+    return sizes;
+  }();
   static constexpr std::size_t row_size = kernel::independent_rows == 0 ? 0 : place::input_size / all_rows;
   template <class Context, class X>
   static auto rows_of(Context& c, frame<element> const& f, X const* x) {
@@ -340,10 +353,11 @@ struct placed {
       element* at = work - unread_gradients;
       for (std::size_t k = 0; k < uses.size(); ++k) {
         unread[k] = at;
-        at += slot<element>(local_size(mesh, uses[k].dims, uses[k].gradient));
+        at += slot<element>(gradient_size[k]);
       }
       f.gradient = unread.data();
     }
+    if constexpr (!kernel::replaces_gradients) clear_fresh(c, f);
     kernel_backward(x_compute, y_compute, dy_compute, dx_compute);
     if constexpr (uses.size() != 0)
       if (!f.asked) c.after_backward(f.use, 0);
@@ -372,6 +386,9 @@ struct kernel_traits {
   /// Where `Place::trains` is false, backward leaves `frame::gradient` alone, which leads nowhere then; else, of frozen
   /// parameters, it leads to scratch.
   static constexpr bool skips_gradients = false;
+  /// Backward asks `frame::is_fresh(k)` for each use, and replaces what stands in a fresh gradient; else a fresh one is
+  /// cleared before, and backward adds to all.
+  static constexpr bool replaces_gradients = false;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

@@ -24,6 +24,7 @@ struct product : primitive {
     static constexpr bool keeps_input = Place::trains;
     static constexpr bool rows_from_input = true;
     static constexpr bool skips_gradients = true;
+    static constexpr bool replaces_gradients = true;
     static constexpr bool adds_forward = true;
     static constexpr bool adds_backward = true;
     static constexpr std::size_t k = detail::local_product_v<Place, In>;
@@ -46,18 +47,27 @@ struct product : primitive {
       Context::backend::template product_accumulate<m, n, k, false, true>(x, f.parameter[0], y, f.scratch);
     }
     template <class Context>
-    static void backward(Context&, frame<T> const& f, [[maybe_unused]] T const* x, T const*, T const* dy, T* dx) {
-      if constexpr (Place::trains)
-        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0], f.scratch);
+    static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {
+      weight_gradient<Context>(f, x, dy);
       Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
     }
     template <class Context>
-    static void backward_onto(Context&, frame<T> const& f, [[maybe_unused]] T const* x, T const*, T const* dy,
-                              T const* base, T* dx) {
-      if constexpr (Place::trains)
-        Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0], f.scratch);
+    static void backward_onto(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T const* base, T* dx) {
+      weight_gradient<Context>(f, x, dy);
       Context::backend::template copy<m * k>(base, dx);
       Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
+    }
+
+   private:
+    template <class Context>
+    static void weight_gradient([[maybe_unused]] frame<T> const& f, [[maybe_unused]] T const* x,
+                                [[maybe_unused]] T const* dy) {
+      if constexpr (Place::trains) {
+        if (f.is_fresh(0))
+          Context::backend::template product<n, k, m, true, false>(dy, x, f.gradient[0], f.scratch);
+        else
+          Context::backend::template product_accumulate<n, k, m, true, false>(dy, x, f.gradient[0], f.scratch);
+      }
     }
   };
 };

@@ -38,7 +38,7 @@ struct parameter_table {
 
   /// Whether anything is to be done between modules: else they need not ask.
   [[nodiscard]] constexpr bool serves() const {
-    return gathering.elements != 0 || window_elements != 0 || buckets.elements != 0;
+    return gathering.elements != 0 || window_elements != 0 || gradient_elements != 0;
   }
   /// Whether entry n counts on another stage.
   [[nodiscard]] constexpr bool is_second_copy(std::size_t n) const {

@@ -15,12 +15,25 @@ namespace heddle {
 
 namespace detail {
 
+/// Whether the blocks of a step arrive where they belong, row by row: in an all-gather without padding.
+template <class Communicator>
+bool arrives_in_rows([[maybe_unused]] redistribution const& path, [[maybe_unused]] redistribution_step const& s,
+                     [[maybe_unused]] std::size_t ways) {
+  if constexpr (comm::GathersRows<Communicator>)
+    return s.kind == step_kind::all_gather && size_moved(path, s, ways) == size_after(path, s, ways);
+  return false;
+}
+
 /// What an all-gather step passes to its collective. `packed` has room for what `packing_of` says.
-template <class T>
+template <class Communicator, class T>
 comm::gather_part<T> gather_part_of(redistribution const& path, redistribution_step const& s, std::size_t ways,
                                     T const* in, T* out, T* packed) {
+  std::size_t const moved = size_moved(path, s, ways);
+  if (arrives_in_rows<Communicator>(path, s, ways))
+    return {
+        {in, size_before(path, s)}, {out, moved}, block_view_at(extents_after(s, ways), path.rank, s.from, ways).outer};
   T* const arrive = packing_of(path, s, ways).out != 0 ? packed : out;
-  return {{in, size_before(path, s)}, {arrive, size_moved(path, s, ways)}};
+  return {{in, size_before(path, s)}, {arrive, moved}};
 }
 
 enum class progress : bool { blocking, asynchronous };
@@ -59,9 +72,13 @@ typename Communicator::handle begin_step(redistribution const& path, redistribut
       return {};
     }
     case step_kind::all_gather: {
-      comm::gather_part<T> const part = gather_part_of(path, s, ways, in, out, packed);
-      if constexpr (!waits) return group.all_gather_async(part.in, part.out);
-      group.all_gather(part.in, part.out);
+      if constexpr (waits) {  // those under way are made together, and not here
+        std::array<comm::gather_part<T>, 1> const one = {gather_part_of<Communicator>(path, s, ways, in, out, packed)};
+        if (one[0].rows == 1)
+          group.all_gather(one[0].in, one[0].out);
+        else
+          group.all_gather(comm::gather_parts<T>(one));
+      }
       return {};
     }
     case step_kind::all_to_all: {
@@ -76,11 +93,12 @@ typename Communicator::handle begin_step(redistribution const& path, redistribut
 }
 
 /// Ends a step whose collective is over.
-template <class Memory, class T>
+template <class Communicator, class T>
 void end_step(redistribution const& path, redistribution_step const& s, std::size_t ways, T* out, T const* packed) {
   step_packing const packs = packing_of(path, s, ways);
-  if (packs.out == 0) return;
-  Memory::blocks_from_front(block_view_at(extents_after(s, ways), path.rank, s.from, ways), packed + packs.in, out);
+  if (packs.out == 0 || arrives_in_rows<Communicator>(path, s, ways)) return;
+  memory_of<Communicator>::blocks_from_front(block_view_at(extents_after(s, ways), path.rank, s.from, ways),
+                                             packed + packs.in, out);
 }
 
 /// Where the values between the steps of a path lie in its scratch, and where packed copies begin.
@@ -126,7 +144,7 @@ void redistribute(process_groups<Communicator>& comm, redistribution const& path
     auto& group = comm.along(s.axis);
     T* const to = where.after(i, out);
     detail::begin_step<detail::progress::blocking>(path, s, group, from, to, where.packed());
-    detail::end_step<memory_of<Communicator>>(path, s, group.size(), to, static_cast<T const*>(where.packed()));
+    detail::end_step<Communicator>(path, s, group.size(), to, static_cast<T const*>(where.packed()));
     from = to;
   }
 }
@@ -186,8 +204,8 @@ class redistributions_in_flight {
       bool more = false;
       for (one const& m : moving_) {
         if (i >= m.path->count) continue;
-        detail::end_step<memory_of<Communicator>>(*m.path, m.path->step[i], comm_->along(m.path->step[i].axis).size(),
-                                                  to(m, i), static_cast<T const*>(where(m).packed()));
+        detail::end_step<Communicator>(*m.path, m.path->step[i], comm_->along(m.path->step[i].axis).size(), to(m, i),
+                                       static_cast<T const*>(where(m).packed()));
         more = more || i + 1 < m.path->count;
       }
       if (!more) moving_.clear();
@@ -205,7 +223,7 @@ class redistributions_in_flight {
       T const* const from = i == 0 ? m.in : to(m, i - 1);
       if (s.kind == step_kind::all_gather)
         gathered_[s.axis].parts.push_back(
-            detail::gather_part_of(*m.path, s, group.size(), from, to(m, i), where(m).packed()));
+            detail::gather_part_of<Communicator>(*m.path, s, group.size(), from, to(m, i), where(m).packed()));
       else
         m.handle = detail::begin_step<How>(*m.path, s, group, from, to(m, i), where(m).packed());
     }

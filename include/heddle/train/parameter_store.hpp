@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <heddle/plan/parameter_table.hpp>
 #include <heddle/plan/stage_memory.hpp>
 #include <heddle/tensor/host_memory.hpp>
@@ -9,10 +10,12 @@
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/random_key.hpp>
 #include <heddle/tensor/redistribute.hpp>
+#include <heddle/train/begun_copies.hpp>
 #include <heddle/train/gradient_reducer.hpp>
 #include <heddle/train/parameter_gatherer.hpp>
 #include <heddle/train/parameter_service.hpp>
 #include <heddle/train/stage_interface.hpp>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -49,6 +52,8 @@ class parameter_store final : public parameter_service {
         state_(parameters.state_elements * (slots + (has_master ? 1 : 0))),
         value_pointer_(parameters.of_use.size()),
         gradient_pointer_(parameters.of_use.size()),
+        fresh_(std::make_unique<bool[]>(parameters.of_use.size())),
+        begun_(parameters),
         gatherer_(comm, parameters, value_.data(), value_pointer_),
         returning_(comm, copies_updated_in_place()),
         reducer_(comm, parameters, reduced_pointers()) {
@@ -61,6 +66,7 @@ class parameter_store final : public parameter_service {
       // What is gathered has no address until its unit is needed.
       value_pointer_[k] = e.gather.empty() ? value_.data() + e.offset : nullptr;
       if (e.trainable) gradient_pointer_[k] = left_at(k);
+      fresh_[k] = windows_ && e.trainable;  // a window is left to each unit anew
     }
     initialise(seed);
   }
@@ -70,6 +76,7 @@ class parameter_store final : public parameter_service {
   /// By use, in declaration order: what frames point to.
   [[nodiscard]] T const* const* values() const { return value_pointer_.data(); }
   [[nodiscard]] T* const* gradients() const { return gradient_pointer_.data(); }
+  [[nodiscard]] bool const* fresh() const { return fresh_.get(); }
   [[nodiscard]] std::optional<Communicator> const& ends() const { return ends_; }
 
   [[nodiscard]] parameter_view<Elements> view(std::size_t n) const {
@@ -93,10 +100,15 @@ class parameter_store final : public parameter_service {
   void before_forward(std::size_t use, std::size_t copy) override { gatherer_.before(direction::forward, use, copy); }
   void before_backward(std::size_t use, std::size_t copy) override {
     gatherer_.before(direction::backward, use, copy);
-    if (windows_)
-      for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
-        if (e.trainable) memory::clear(gradient_pointer_[k], e.reduction.from_size);
-      });
+    if (windows_) return;
+    for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
+      if (!e.trainable) return;
+      fresh_[k] = !begun_.begin(parameters_->of_use[k], copy);
+      if (!fresh_[k] || !is_used_again(use, k)) return;
+      // Which of a unit's uses its backward comes to first is the unit's affair.
+      Backend::clear(gradient_pointer_[k] + copy * e.reduction.from_size, e.reduction.from_size);
+      fresh_[k] = false;
+    });
   }
   void after_backward(std::size_t use, std::size_t copy) override {
     if (!windows_ && !reduces_now_) return;
@@ -107,7 +119,11 @@ class parameter_store final : public parameter_service {
         return;
       }
       gradient_type* const sum = gradient_.data() + e.gradient_offset + copy * e.reduction.from_size;
-      if (windows_) memory::add(static_cast<T const*>(gradient_pointer_[k]), sum, e.reduction.from_size);
+      if (windows_) {
+        T const* const left = gradient_pointer_[k];
+        begun_.begin(parameters_->of_use[k], copy) ? memory::add(left, sum, e.reduction.from_size)
+                                                   : memory::copy(left, sum, e.reduction.from_size);
+      }
       // An accumulated gradient is complete when the last of its uses has added to it.
       if (reduces_now_ && e.last_use == k)
         reducer_.add(parameters_->of_use[k], copy, static_cast<gradient_type const*>(sum));
@@ -123,11 +139,10 @@ class parameter_store final : public parameter_service {
   /// After the last pass of a call: what was brought for it is about to change, or may be.
   void release() { gatherer_.release(); }
 
-  /// Before the first backward of a step. Gradients that are accumulated begin as zeros; those that are reduced at once
-  /// begin as what arrives first.
+  /// Before the first backward of a step. All gradients begin as what comes first.
   void begin_step() {
     reducer_.begin_step();
-    if (!at_once_ && gradient_.size() != 0) Backend::clear(gradient_.data(), gradient_.size());
+    begun_.clear();
   }
   /// Before the backward of a micro-batch; `last` is the step's last on this stage.
   void begin_backward(bool last) {
@@ -198,6 +213,15 @@ class parameter_store final : public parameter_service {
     for (auto const& unit : parameters_->units)
       if (unit.first_use == use)
         for (std::size_t k = use; k < use + unit.uses; ++k) f(k, entry_of_use(k));
+  }
+
+  /// Whether another use of the unit that begins with `use`, after use k, has the parameter of use k.
+  [[nodiscard]] bool is_used_again(std::size_t use, std::size_t k) const {
+    for (auto const& unit : parameters_->units)
+      if (unit.first_use == use)
+        for (std::size_t j = k + 1; j < use + unit.uses; ++j)
+          if (parameters_->of_use[j] == parameters_->of_use[k]) return true;
+    return false;
   }
 
   static bool rests_as_state(parameter_entry const& e) {
@@ -338,6 +362,8 @@ class parameter_store final : public parameter_service {
   room<master_type> state_;
   std::vector<T*> value_pointer_;
   std::vector<T*> gradient_pointer_;
+  std::unique_ptr<bool[]> fresh_;  ///< of each use: what stands in its gradient counts for nothing
+  begun_copies begun_;             ///< whose gradient of this step stands in `gradient_`
   gatherer gatherer_;
   redistributions_in_flight<Communicator, T> returning_;  ///< updated parameters, to their rest layout
   gradient_reducer<Communicator, Elements> reducer_;

@@ -237,7 +237,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   }
   [[nodiscard]] T* scratch() const { return scratch_.data() + output_gradients_ * p_->output_gradient_elements; }
   [[nodiscard]] frame<T> frame_of_slot(std::size_t s) const {
-    return {store_.values(), store_.gradients(), slot_at(s), scratch(), p_->first_site, 0};
+    return {store_.values(), store_.gradients(), slot_at(s), scratch(), p_->first_site, 0, 0, false, store_.fresh()};
   }
 
   void perform(schedules::action const& a, step_facts<options> const& facts, step_result& result) {

@@ -41,6 +41,20 @@ class call_checks {
   }
 
   template <class T>
+  [[nodiscard]] collective_call all_reduce_call(pieces<T> data, reduction how) {
+    require_apart(operation::all_reduce, data, {});
+    return reduce_call_of<T>(operation::all_reduce, data.elements(), how, nullptr, data);
+  }
+  template <class T>
+  [[nodiscard]] collective_call reduce_scatter_call(std::span<T const> in, pieces<T> out, reduction how) {
+    std::size_t const chunk = chunk_count(in.size(), size(), member());
+    if (out.elements() != chunk)
+      reject(operation::reduce_scatter, chunk_text("out", out.elements(), chunk, "in", in.size()));
+    require_apart(operation::reduce_scatter, out, in);
+    return reduce_call_of<T>(operation::reduce_scatter, in.size(), how, in.data(), out);
+  }
+
+  template <class T>
   [[nodiscard]] collective_call all_to_all_call(std::span<T const> in, std::span<T> out) {
     if (in.size() != out.size() || in.size() % size() != 0)
       reject(operation::all_to_all, "in has " + std::to_string(in.size()) + " elements, out has " +
@@ -79,6 +93,7 @@ class call_checks {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       gather_part<T> const& one = parts.data()[i];
       require_gather(one.in, one.out, i, parts.size());
+      require_rows(one, i);
       all += one.out.size();
       for (std::size_t j = 0; j < i; ++j) {
         gather_part<T> const& other = parts.data()[j];
@@ -121,6 +136,20 @@ class call_checks {
       reject(operation::all_gather, which() + "in and out overlap; pass buffers that are apart");
   }
 
+  /// Of the all-gather of number `part`.
+  template <class T>
+  void require_rows(gather_part<T> const& one, std::size_t part) const {
+    if (one.rows == 1) return;
+    auto const refuse = [&](std::string const& why) {
+      reject(operation::all_gather,
+             "part " + std::to_string(part) + " has " + std::to_string(one.rows) + " rows, " + why);
+    };
+    if (!Rank::gathers_rows) refuse("which this communicator does not take; gather into a buffer, and copy");
+    if (one.rows == 0 || one.out.size() % (one.rows * size()) != 0)
+      refuse("and out " + std::to_string(one.out.size()) + " elements; pass a multiple of rows times ranks");
+    if (overlap(one.in, one.out)) refuse("and in and out overlap; pass buffers that are apart");
+  }
+
   [[nodiscard]] std::string chunk_text(char const* part, std::size_t has, std::size_t chunk, char const* whole,
                                        std::size_t count) const {
     return std::string(part) + " has " + std::to_string(has) + " elements, " + whole + " has " + std::to_string(count) +
@@ -148,6 +177,18 @@ class call_checks {
   void require_apart(collective_call const& call, std::size_t in_count, std::size_t out_count) const {
     if (overlap(call.in, in_count * call.element_size, call.out, out_count * call.element_size))
       reject(call.op, "in and out overlap; pass buffers that are apart");
+  }
+
+  /// Pieces from each other, and from `in`.
+  template <class T>
+  void require_apart(operation op, pieces<T> list, std::span<T const> in) const {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      bool apart = !overlap(list[i], in);
+      for (std::size_t j = 0; j < i; ++j) apart = apart && !overlap(list[i], list[j]);
+      if (!apart)
+        reject(op, "piece " + std::to_string(i) + " of " + std::to_string(list.size()) +
+                       " overlaps another or the operand; pass buffers that are apart");
+    }
   }
 
   [[nodiscard]] Rank const& self() const { return static_cast<Rank const&>(*this); }

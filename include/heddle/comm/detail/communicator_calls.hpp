@@ -179,16 +179,16 @@ class communicator_calls {
  protected:
   explicit communicator_calls(Rank rank) : rank_(std::move(rank)) {}
 
-  Rank rank_;
-
- private:
-  [[nodiscard]] Self& self() { return static_cast<Self&>(*this); }
-
   template <class T>
   [[nodiscard]] static collective_call reducing(collective_call call) {
     Self::template reduces<T>(call);
     return call;
   }
+
+  Rank rank_;
+
+ private:
+  [[nodiscard]] Self& self() { return static_cast<Self&>(*this); }
 };
 
 }  // namespace heddle::comm::detail

@@ -16,11 +16,12 @@ namespace heddle::comm::detail {
 
 class thread_group;
 
-/// One of the all-gathers that a call makes together.
+/// One of the all-gathers that a call makes together, or a piece of a reduction's result.
 struct call_part {
   void const* in = nullptr;
   void* out = nullptr;
   std::size_t count = 0;  // of `out`
+  std::size_t rows = 1;
 };
 
 /// One collective call of one rank, without its type: what is compared between the ranks, and where the data is.
@@ -35,7 +36,7 @@ struct collective_call {
   void* out = nullptr;
   std::size_t const* send_counts = nullptr;  // of an unequal all-to-all
   std::size_t const* receive_counts = nullptr;
-  void const* list = nullptr;  // of all-gathers that are made together, which part_of reads
+  void const* list = nullptr;  // of all-gathers made together, or of a reduction's pieces, which part_of reads
   std::size_t list_size = 0;
   call_part (*part_of)(void const* list, std::size_t i) = nullptr;
   reduce_function reduce = nullptr;  // of a reduction by the members' threads
@@ -51,7 +52,7 @@ struct collective_call {
   [[nodiscard]] bool unequal() const { return send_counts != nullptr; }
   [[nodiscard]] std::size_t parts() const { return part_of != nullptr ? list_size : 1; }
   [[nodiscard]] call_part part(std::size_t i) const {
-    return part_of != nullptr ? part_of(list, i) : call_part{in, out, count};
+    return part_of != nullptr ? part_of(list, i) : call_part{in, out, count, 1};
   }
 };
 
@@ -82,23 +83,29 @@ struct collective_call {
   return text;
 }
 
+/// "4", or "4 in 2 rows"
+[[nodiscard]] inline std::string amount_text(call_part const& part) {
+  return std::to_string(part.count) + (part.rows == 1 ? "" : " in " + std::to_string(part.rows) + " rows");
+}
+
 /// The first of two calls' parts that differ, as text; empty where none does.
 [[nodiscard]] inline std::string unlike_parts(collective_call const& a, collective_call const& b) {
   for (std::size_t i = 0; a.part_of != nullptr && b.part_of != nullptr && i < a.parts() && i < b.parts(); ++i)
-    if (a.part(i).count != b.part(i).count)
-      return "; the first that differ are their parts " + std::to_string(i) + ", of " +
-             std::to_string(a.part(i).count) + " and of " + std::to_string(b.part(i).count);
+    if (a.part(i).count != b.part(i).count || a.part(i).rows != b.part(i).rows)
+      return "; the first that differ are their parts " + std::to_string(i) + ", of " + amount_text(a.part(i)) +
+             " and of " + amount_text(b.part(i));
   return {};
 }
 
 /// Whether two ranks made the same call.
 [[nodiscard]] inline bool same_call(collective_call const& a, collective_call const& b) {
   if (!(a.op == b.op && a.kind == b.kind && a.how == b.how && a.count == b.count && a.root == b.root &&
-        a.unequal() == b.unequal() && a.label == b.label && (a.part_of == nullptr) == (b.part_of == nullptr) &&
-        a.parts() == b.parts()))
+        a.unequal() == b.unequal() && a.label == b.label))
     return false;
+  if (a.op == operation::reduce_scatter) return true;  // where a rank's chunk goes is its own affair
+  if ((a.part_of == nullptr) != (b.part_of == nullptr) || a.parts() != b.parts()) return false;
   for (std::size_t i = 0; i < a.parts(); ++i)
-    if (a.part(i).count != b.part(i).count) return false;
+    if (a.part(i).count != b.part(i).count || a.part(i).rows != b.part(i).rows) return false;
   return true;
 }
 

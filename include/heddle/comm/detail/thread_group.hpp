@@ -132,6 +132,7 @@ class thread_group {
   void copy_block(std::size_t m, std::size_t source, std::size_t from, std::size_t to, std::size_t count,
                   std::uint64_t* tally, std::size_t part = 0);
   void join_block(collective_call const& call, std::size_t begin, std::size_t count, void* out);
+  void join_pieces(std::size_t m, std::size_t begin, std::size_t count);
   void count_sent(std::size_t m, operation op, std::size_t elements, std::size_t element_size);
   void make_split();
 
@@ -155,6 +156,7 @@ class thread_group {
   std::vector<mover_call*> mover_calls_;  // of a committed call
   std::vector<void*> results_;            // of a committed all-reduce
   std::vector<void const*> sources_;      // of a committed reduction
+  std::vector<void const*> in_piece_;     // [member, source]: likewise, of the piece that a member joins
   std::vector<std::uint64_t> tally_;
   alignas(64) std::atomic<std::uint32_t> epoch_{0};  // changes when the state of a waiting call changes
   alignas(64) std::atomic<std::uint32_t> phase_{0};

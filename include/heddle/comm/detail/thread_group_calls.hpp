@@ -31,6 +31,7 @@ inline thread_group::thread_group(std::shared_ptr<thread_world> world, std::stri
       mover_calls_(ranks.size()),
       results_(ranks.size()),
       sources_(ranks.size()),
+      in_piece_(ranks.size() * ranks.size()),
       tally_(ranks.size()) {
   for (std::size_t m = 0; m < ranks.size(); ++m) members_[m].rank = ranks[m];
 }

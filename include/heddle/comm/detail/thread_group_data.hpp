@@ -26,7 +26,7 @@ inline void thread_group::copy_block(std::size_t m, std::size_t source, std::siz
   collective_call const& mine = members_[m].call;
   collective_call const& other = members_[source].call;
   // the second half of an all-reduce gives what the first half left in the result
-  void const* const given = other.op == operation::all_reduce ? other.out : other.part(part).in;
+  void const* const given = other.op == operation::all_reduce ? other.part(part).out : other.part(part).in;
   char const* const begin = static_cast<char const*>(given) + from * mine.element_size;
   char* const end = static_cast<char*>(mine.part(part).out) + to * mine.element_size;
   if (begin != end) {
@@ -53,6 +53,39 @@ inline void thread_group::join_block(collective_call const& call, std::size_t be
   }
 }
 
+/// Calls `use(part, from, count)` for the elements [begin, begin + count) of a value in parts: so many of a part, from
+/// `from` on.
+template <class Use>
+void for_each_piece(collective_call const& call, std::size_t begin, std::size_t count, Use use) {
+  std::size_t at = 0;
+  for (std::size_t part = 0; part < call.parts(); ++part) {
+    std::size_t const size = call.part(part).count;
+    std::size_t const first = begin > at ? begin : at;
+    std::size_t const last = begin + count < at + size ? begin + count : at + size;
+    if (first < last) use(part, first - at, last - first);
+    at += size;
+  }
+}
+
+/// The same into pieces of member `m`: of an all-reduce, whose operands are in such pieces, too, or all of the member's
+/// chunk, which begins at `begin` of the operands.
+inline void thread_group::join_pieces(std::size_t m, std::size_t begin, std::size_t count) {
+  collective_call const& mine = members_[m].call;
+  bool const chunk = mine.op == operation::reduce_scatter;
+  std::size_t done = 0;
+  for_each_piece(mine, chunk ? 0 : begin, count, [&](std::size_t part, std::size_t from, std::size_t some) {
+    char* const out = static_cast<char*>(mine.part(part).out) + from * mine.element_size;
+    if (chunk) {
+      mine.reduce(sources_.data(), size(), begin + done, some, out);
+      done += some;
+      return;
+    }
+    void const** const sources = in_piece_.data() + m * size();
+    for (std::size_t q = 0; q < size(); ++q) sources[q] = members_[q].call.part(part).in;
+    mine.reduce(sources, size(), from, some, out);
+  });
+}
+
 /// What member `m` does first. It reads the others' buffers and writes only its own.
 inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
   collective_call const& mine = members_[m].call;
@@ -64,7 +97,10 @@ inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
       std::size_t const count = chunk_count(mine.count, n, m);
       if (count == 0) return;
       std::size_t const to = mine.op == operation::all_reduce ? begin : 0;
-      join_block(mine, begin, count, static_cast<char*>(mine.out) + to * mine.element_size);
+      if (mine.part_of != nullptr)
+        join_pieces(m, begin, count);
+      else
+        join_block(mine, begin, count, static_cast<char*>(mine.out) + to * mine.element_size);
       for (std::size_t q = 0; q < n; ++q) {
         if (q == m) continue;
         if (tally != nullptr) {
@@ -77,10 +113,16 @@ inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
     }
     case operation::all_gather:
       for (std::size_t part = 0; part < mine.parts(); ++part) {
-        std::size_t const all = mine.part(part).count;
+        std::size_t const all = mine.part(part).count, rows = mine.part(part).rows;
         for (std::size_t step = 0; step < n; ++step) {  // start at the own chunk, so that not all read the same one
           std::size_t const q = (m + step) % n;
-          copy_block(m, q, 0, chunk_begin(all, n, q), chunk_count(all, n, q), tally, part);
+          if (rows == 1) {
+            copy_block(m, q, 0, chunk_begin(all, n, q), chunk_count(all, n, q), tally, part);
+          } else {
+            std::size_t const piece = all / (rows * n);
+            for (std::size_t row = 0; row < rows; ++row)
+              copy_block(m, q, row * piece, (row * n + q) * piece, piece, tally, part);
+          }
         }
       }
       return;
@@ -121,7 +163,10 @@ inline void thread_group::run_second(std::size_t m, std::uint64_t* tally) {
   for (std::size_t step = 1; step < n; ++step) {
     std::size_t const q = (m + step) % n;
     std::size_t const begin = chunk_begin(mine.count, n, q);
-    copy_block(m, q, begin, begin, chunk_count(mine.count, n, q), tally);
+    for_each_piece(mine, begin, chunk_count(mine.count, n, q),
+                   [&](std::size_t part, std::size_t from, std::size_t count) {
+                     copy_block(m, q, from, from, count, tally, part);
+                   });
   }
 }
 

@@ -18,6 +18,8 @@ namespace heddle::comm::detail {
 /// hands it to the group. Communicators of thread ranks are made of it; where their buffers lie is theirs to say.
 class thread_rank : public call_checks<thread_rank> {
  public:
+  static constexpr bool gathers_rows = true;
+
   thread_rank(std::shared_ptr<thread_group> group, std::size_t member) : group_(std::move(group)), member_(member) {}
 
   [[nodiscard]] thread_group& group() const { return *group_; }

@@ -8,6 +8,7 @@
 #include <heddle/comm/detail/thread_call.hpp>
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/gather_part.hpp>
+#include <heddle/comm/pieces.hpp>
 
 namespace heddle::comm::detail {
 
@@ -53,6 +54,19 @@ collective_call reduce_call(operation op, std::size_t count, reduction how, void
   return call;
 }
 
+/// A reduction whose result, and whose operand where it has no other, is in pieces.
+template <class T>
+collective_call reduce_call_of(operation op, std::size_t count, reduction how, void const* in, pieces<T> out) {
+  collective_call call = reduce_call<T>(op, count, how, in, nullptr);
+  call.list = out.data();
+  call.list_size = out.size();
+  call.part_of = [](void const* list, std::size_t i) {
+    std::span<T> const& one = static_cast<std::span<T> const*>(list)[i];
+    return call_part{one.data(), one.data(), one.size(), 1};
+  };
+  return call;
+}
+
 /// All-gathers to `count` elements in all.
 template <class T>
 collective_call gather_call(gather_parts<T> parts, std::size_t count) {
@@ -61,7 +75,7 @@ collective_call gather_call(gather_parts<T> parts, std::size_t count) {
   call.list_size = parts.size();
   call.part_of = [](void const* list, std::size_t i) {
     gather_part<T> const& one = static_cast<gather_part<T> const*>(list)[i];
-    return call_part{one.in.data(), one.out.data(), one.out.size()};
+    return call_part{one.in.data(), one.out.data(), one.out.size(), one.rows};
   };
   return call;
 }

@@ -36,6 +36,8 @@ struct nccl_group {
 /// One rank's side of it: it checks the arguments of calls, and gives them to NCCL.
 class nccl_rank : public comm::detail::call_checks<nccl_rank> {
  public:
+  static constexpr bool gathers_rows = false;
+
   using collective_call = comm::detail::collective_call;
 
   explicit nccl_rank(std::shared_ptr<nccl_group> group) : group_(std::move(group)) {}
