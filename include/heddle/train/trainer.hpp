@@ -144,6 +144,8 @@ class basic_trainer {
   [[nodiscard]] std::uint64_t steps() const { return step_; }
   /// Bytes that this rank holds, by category: equal to the plan's constants.
   [[nodiscard]] memory_table allocated() const { return stage_->allocated(); }
+  /// Beside those, where the backend computes: a step's numbers, and the optimizer's list of parameters.
+  [[nodiscard]] std::size_t steering_bytes() const { return stage_->steering_bytes(); }
   /// What this rank has sent since its communicators were made, as they counted it.
   [[nodiscard]] traffic_table sent() const { return stage_->sent(); }
 
