@@ -12,6 +12,7 @@
 #include <heddle/train/parameter_store.hpp>
 #include <heddle/train/stage_interface.hpp>
 #include <heddle/train/stage_program.hpp>
+#include <heddle/train/step_capture.hpp>
 #include <heddle/train/step_steering.hpp>
 #include <heddle/train/trace.hpp>
 #include <span>
@@ -44,7 +45,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   using options = typename Optimizer::options;
 
   /// `p` is a constant of the plan: it outlives the runner.
-  stage_runner(program const& p, groups& comm, std::uint64_t seed, trace_recorder* trace)
+  stage_runner(program const& p, groups& comm, std::uint64_t seed, trace_recorder* trace, bool captures)
       : p_(&p),
         comm_(&comm),
         context_(comm, p.micro_batches),
@@ -58,8 +59,10 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
         scale_(first_state(p.scale)),
         tokens_(2 * p.token_count),
         steering_(comm),
+        capture_(captures, trace),
         sent_activation_(in_flight_),
         sent_gradient_(in_flight_) {
+    if (captures) detail::check_capture(detail::Records<memory>, store::listed, comm.mesh_of_ranks().size());
     if (p.parameters->serves()) context_.serve(&store_);
     context_.find_step_in(&steering_.data()->random_step);
   }
@@ -74,7 +77,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
                      .random_step = program::context::key_step(facts.step)});
     store_.update().begin_step(facts.optimizer, facts.learning_rate);
     step_result result;
-    take(facts, result);
+    capture_.run([&] { take(facts, result); });
     if constexpr (store::listed) result = conclude(facts);
     midway_ = false;
     return result;
@@ -190,7 +193,8 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     return tokens_.data() + p_->token_count + m * p_->tokens_per_micro_batch;
   }
 
-  /// All that a step does between what it is given and what is read.
+  /// All that a step does between what it is given and what is read. Under a capture it runs once: what changes from
+  /// step to step lies in `tokens_` and `steering_`.
   void take(step_facts<options> const& facts, step_result& result) {
     count_targets();
     store_.begin_step();
@@ -369,6 +373,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   loss_scale_state scale_;
   typename memory::template mirror<std::int32_t> tokens_;
   step_steering<Backend, Communicator> steering_;
+  step_capture<memory> capture_;
   std::span<std::int32_t const> given_tokens_;   ///< of the call, where the caller has them
   std::span<std::int32_t const> given_targets_;  ///< likewise
   std::vector<handle> sent_activation_;

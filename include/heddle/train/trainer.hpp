@@ -73,7 +73,7 @@ class basic_trainer {
     detail::check_agreement<optimizer_type>(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
       stage_ = std::make_unique<stage_runner<elements, optimizer_type, typename R::backend, Communicator>>(
-          stage_program_of<R, decltype(kind)::value, Communicator>::value, rank, o.seed, o.trace);
+          stage_program_of<R, decltype(kind)::value, Communicator>::value, rank, o.seed, o.trace, o.capture);
       return 0;
     });
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <cast/cast.cuh>
 #include <cstddef>
+#include <heddle/backend/cuda/graph.hpp>
 #include <heddle/backend/cuda/grid.hpp>
 #include <heddle/backend/cuda/memory.hpp>
 #include <heddle/tensor/block_view.hpp>
@@ -56,6 +57,18 @@ struct device_memory {
    private:
     pinned_arena<T> host_;
     device_arena<T> device_;
+  };
+
+  /// What `work()` gives to the compute stream, given again by each `replay()` as one graph; on the host there is no
+  /// such member. It is as `capture` has it: `work` waits for nothing, and its kernels keep their arguments.
+  class recording {
+   public:
+    template <class Work>
+    explicit recording(Work const& work) : graph_(capture(compute(), work)) {}
+    void replay() const { graph_.replay(compute()); }
+
+   private:
+    executable_graph graph_;
   };
 
   template <class T>
