@@ -21,15 +21,18 @@ struct dropout_rate {
   }
 };
 
-/// The numbers that a kernel draws from: given with the launch; or in device memory, where a step that is replayed as a
-/// graph finds them anew.
+/// The numbers that a kernel draws from: given with the launch; or of a step that lies in device memory, where a step
+/// that is replayed as a graph finds it anew. Then each thread makes them, by one more call of Philox.
 struct random_source {
-  random_stream given{};
-  random_stream const* lies_at = nullptr;
+  random_stream given;
+  random_key key;
+  std::uint64_t const* step;
 
-  random_source(random_stream const& stream) : given(stream) {}
-  random_source(random_stream const* stream) : lies_at(stream) {}
-  [[nodiscard]] __device__ random_stream get() const { return lies_at != nullptr ? *lies_at : given; }
+  random_source(step_key const& k)
+      : given(k.step == nullptr ? random_stream(k.given) : random_stream()), key(k.given), step(k.step) {}
+  [[nodiscard]] __device__ random_stream get() const {
+    return step == nullptr ? given : random_stream(random_key{key.seed, *step, key.site});
+  }
 };
 
 /// Bit j: element first + j is kept, j < count <= 32. One call of Philox for each group of four global indices that the

@@ -196,7 +196,7 @@ mixed_run check_mixed_model(std::vector<std::uint64_t> const& seeds) {
         basic_trainer<Model, Plan, cuda_backend> const one(rank);
         {
           std::lock_guard<std::mutex> const lock(mutex);
-          counted += one.allocated().total() + 4 * sizeof(double);  // the numbers that ranks add up
+          counted += one.allocated().total() + one.steering_bytes();
         }
         world.barrier();
         if (rank.rank() == 0) CHECK(usage_now().device_bytes - before == counted);

@@ -4,6 +4,7 @@
 #include <heddle/models/gpt2.hpp>
 #include <heddle/models/with_frozen.hpp>
 
+#include "captured_models.hpp"
 #include "models.hpp"
 
 namespace model_gpt2_cpp {
@@ -28,4 +29,8 @@ TEST_CASE("a GPT-2 with dropout and a tied head trains on a device as on the hos
 }
 TEST_CASE("a GPT-2 of which parts are frozen trains on a device as on the host") {
   emulation::check_model<tuned, plain>({0, 1, 2, 3});
+}
+TEST_CASE("steps that are captured and replayed are the steps, to the bit: masks, clipping, rates, updates' count") {
+  emulation::stepped_run const run = emulation::check_captured<model, chunked>({0, 3});
+  CHECK(run.step.back().gradient_norm > 0.5);  // clipped
 }

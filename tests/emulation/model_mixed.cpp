@@ -3,6 +3,7 @@
 
 #include <heddle/models/gpt2.hpp>
 
+#include "captured_models.hpp"
 #include "mixed_models.hpp"
 
 namespace model_mixed_cpp {
@@ -35,4 +36,9 @@ TEST_CASE("a GPT-2 in fp16_mixed skips a step that overflows on a device as on t
   CHECK(host.step[0].skipped);
   CHECK(!host.step[1].skipped);
   CHECK(host.step[1].loss_scale == 4096);
+}
+TEST_CASE("a step that overflows in a replayed graph is skipped, and changes no bit") {
+  emulation::stepped_run const run = emulation::check_captured<model, in_fp16>({0, 3});
+  for (std::size_t s = 0; s < emulation::captured_steps; ++s)
+    CHECK(run.step[s].skipped == (s == 0 || s == emulation::overflowing_step));
 }

@@ -122,8 +122,7 @@ void check_model(std::vector<std::uint64_t> const& seeds) {
       if (ranks == 1) {
         std::size_t const before = usage_now().device_bytes;
         basic_trainer<Model, Plan, cuda_backend> const one(rank);
-        // Beside the arenas, the four numbers that ranks add up.
-        CHECK(usage_now().device_bytes - before == one.allocated().total() + 4 * sizeof(double));
+        CHECK(usage_now().device_bytes - before == one.allocated().total() + one.steering_bytes());
       }
       train<Model, Plan, cuda_backend>(rank, device, mutex);
     });

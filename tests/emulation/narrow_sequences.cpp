@@ -32,6 +32,7 @@ TEST_CASE("optimizers take narrow gradients, and sums over whole arrays are the 
   with_narrow_numbers([]<class B, class T>(B, T, std::size_t offset) {
     outcome<T> out;
     optimized<B>(out, offset);
+    optimized_together<B>(out, offset);
     return out;
   });
 }

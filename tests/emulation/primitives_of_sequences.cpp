@@ -35,6 +35,7 @@ TEST_CASE("optimizers, and sums over whole arrays, are the host's") {
   on_both_backends([]<class B, class T>(B, T, std::size_t offset) {
     outcome<T> out;
     optimized<B>(out, offset);
+    optimized_together<B>(out, offset);
     return out;
   });
 }

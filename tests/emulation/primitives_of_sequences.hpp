@@ -2,9 +2,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <heddle/optim/adamw.hpp>
 #include <heddle/tensor/adamw_coefficients.hpp>
 #include <heddle/tensor/index_map.hpp>
 #include <heddle/tensor/random_key.hpp>
+#include <heddle/tensor/step_numbers.hpp>
+#include <limits>
 #include <vector>
 #include "both_backends.hpp"
 
@@ -94,6 +97,64 @@ void optimized(outcome<T>& out, std::size_t offset) {
     out.leave("m", m, 4);
     out.leave("v", v, 4);
     out.arrays.push_back({"sums", {static_cast<A>(total.values()[0])}, 2});
+  }
+}
+/// Three steps of a list: one that is clipped, one that is skipped, and one that is neither.
+template <class B, class T>
+void optimized_together(outcome<T>& out, std::size_t offset) {
+  using A = wide<T>;
+  using list_type = adamw::list<B, T, A, T>;
+  std::vector<std::size_t> const sizes{1, 0, 20001, 40};
+  std::vector<array_of<B, A>> w, m, v;
+  std::vector<array_of<B, T>> g, copy;
+  for (std::size_t const n : sizes) {
+    std::vector<A> second = values<A>(n, 4 + n);
+    for (A& one : second) one *= one;
+    w.emplace_back(values<A>(n, 1 + n), offset);
+    g.emplace_back(values<T>(n, 2 + n), offset);
+    m.emplace_back(values<A>(n, 3 + n), offset);
+    v.emplace_back(second, offset);
+    copy.emplace_back(n, offset);
+  }
+  std::vector<typename list_type::parameter> all;
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    all.push_back({w[k].data(),
+                   g[k].read(),
+                   {m[k].data(), v[k].data()},
+                   k == 0 ? nullptr : copy[k].data(),
+                   sizes[k],
+                   k % 2 == 1});
+  list_type list(all);
+  typename B::memory::template mirror<step_numbers> const numbers(1);
+  step_numbers now{};
+  std::vector<A> told;
+  for (std::size_t step = 0; step < 3; ++step) {
+    double const infinity = std::numeric_limits<double>::infinity();
+    now.squared_norm = step == 1 ? infinity : 64;
+    now.loss = 3;
+    now.count = 5;
+    now.loss_scale = step == 0 ? 2 : 4;
+    now.clip = 3;
+    *numbers.host() = now;
+    numbers.upload();
+    list.begin_step(adamw::coefficients_of({.weight_decay = 0.1}, 0.1 / static_cast<double>(step + 1)));
+    B::seed_step(numbers.data());
+    B::decide_step(numbers.data());
+    list.prepare(numbers.data());
+    list.update(0, 2, numbers.data());
+    list.update(2, sizes.size(), numbers.data());
+    numbers.download();
+    now = *numbers.host();
+    CHECK(now.updates == (step == 2 ? 2 : 1));
+    CHECK(now.skips == (step == 1 ? 1 : 0));
+    CHECK(now.seed_gradient == now.loss_scale / 5);
+    if (step != 1) CHECK(now.gradient_scale == (step == 0 ? 0.75 / 2 : 1.0 / 4));
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+      out.leave("listed w", w[k], 4);
+      out.leave("listed m", m[k], 4);
+      out.leave("listed v", v[k], 4);
+      out.leave("copy", copy[k], 4);
+    }
   }
 }
 

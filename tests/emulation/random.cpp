@@ -88,10 +88,11 @@ std::vector<wide<T>> dropped(arrays<wide<T>> const& in, bool with_base, into tar
   std::size_t const n = in.x.size();
   guarded<T> x(in.x, offset), base(in.base, offset), other(n, offset);
   guarded<T>& y = target == into::x ? x : target == into::base ? base : other;
-  random_stream const stream(key);
+  guarded<std::uint64_t> const step(std::vector<std::uint64_t>{key.step});
+  step_key const stream({.seed = key.seed, .step = 77, .site = key.site}, step.read());
   launch<kernels::dropout<T, Threads>>(kernels::pack_grid<T, Threads>(static_cast<long long>(n), grid), dim3(Threads),
                                        x.read(), with_base ? base.read() : nullptr, y.data(), static_cast<long long>(n),
-                                       kernels::index_runs::of(map), &stream, kernels::dropout_rate<wide<T>>::of(p));
+                                       kernels::index_runs::of(map), stream, kernels::dropout_rate<wide<T>>::of(p));
   return y.values();
 }
 
@@ -129,17 +130,18 @@ TEST_CASE("dropout has the host's bits: parts, padding, bases, in place, at any 
   check_dropout<__nv_bfloat16, 32>(2, 0);
   check_dropout<__half, 32>(1, 1);
 }
-TEST_CASE("dropout takes its stream from device memory: a launch repeated as it was has the mask of another step") {
+TEST_CASE("dropout takes its step from device memory: a launch repeated as it was has the mask of another step") {
   std::size_t const n = 256;
   index_map const map{.rank = 1, .extent = {n}, .valid = {n}, .stride = {1}};
   guarded<float> const x(std::vector<float>(n, 1));
   guarded<float> y(n);
-  random_stream stream;
+  guarded<std::uint64_t> in_memory(std::vector<std::uint64_t>{0});
+  step_key const drawn({.seed = 5, .step = 77, .site = 9}, in_memory.read());
   for (std::uint64_t step = 0; step < 3; ++step) {
     random_key const now{.seed = 5, .step = step, .site = 9};
-    stream = random_stream(now);
+    *in_memory.data() = step;
     launch<kernels::dropout<float, 32>>(dim3(1), dim3(32), x.read(), nullptr, y.data(), static_cast<long long>(n),
-                                        kernels::index_runs::of(map), &stream, kernels::dropout_rate<float>::of(0.5));
+                                        kernels::index_runs::of(map), drawn, kernels::dropout_rate<float>::of(0.5));
     std::vector<float> expected(n);
     host::random::dropout(x.values().data(), static_cast<float const*>(nullptr), expected.data(), map, now, 0.5);
     CHECK(same_bits(y.values(), expected));

@@ -34,3 +34,17 @@ TEST_CASE("shared device: parameters that are gathered train as on the host") {
   watchdog const guard(std::chrono::seconds(300));
   emulation::check_model<model, gathered>({1, 2});
 }
+TEST_CASE("shared device: no graph of one rank has what it asks of the others, nor an optimizer that asks the host") {
+  emulation::session const here;
+  auto const refused = [](auto const& call) { return emulation::failure_of(call); };
+  std::string const text = refused([] {
+    cuda::run_shared_device(3, 0, [](cuda::shared_device_communicator& world) {
+      mesh_communicator<gathered::mesh, cuda::shared_device_communicator> rank(world);
+      basic_trainer<model, gathered, cuda_backend> const run(rank, {.capture = true});
+    });
+  });
+  CHECK(emulation::has(text, "'capture'"));
+  CHECK(emulation::has(text, "this mesh has 3 ranks"));
+  CHECK(emulation::has(text, "train on one rank"));
+  CHECK(emulation::has(refused([] { detail::check_capture(true, false, 1); }), "as heddle::adamw has them"));
+}

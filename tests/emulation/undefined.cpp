@@ -13,6 +13,7 @@
 #include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
+#include <optimizer/step_numbers.cuh>
 #include <pointwise/pointwise.cuh>
 #include <random/dropout.cuh>
 #include <random/fill.cuh>
@@ -190,9 +191,10 @@ void masks(std::size_t shift) {
       .rank = 2, .extent = {5, 264}, .valid = {5, 260}, .stride = {0x300000001, 1}, .origin = 0x123456789A};
   guarded<T> const x(values<T>(n, 1), shift);
   guarded<T> y(n, shift);
-  random_stream const stream(random_key{.seed = ~std::uint64_t{0}, .step = 3, .site = 9});
+  std::uint64_t const step = 3;
+  step_key const stream({.seed = ~std::uint64_t{0}, .step = 0, .site = 9}, &step);
   launch<kernels::dropout<T, threads>>(kernels::pack_grid<T, threads>(n, 2), dim3(threads), x.read(), x.read(),
-                                       y.data(), static_cast<long long>(n), kernels::index_runs::of(map), &stream,
+                                       y.data(), static_cast<long long>(n), kernels::index_runs::of(map), stream,
                                        kernels::dropout_rate<float>::of(0.1));
   looked_at(y);
 }
@@ -242,7 +244,7 @@ void optimizer(std::size_t shift) {
   std::vector<kernels::tensor_chunk> chunks;
   for (long long k = 0; k < kernels::chunk_count(n, length); ++k) chunks.push_back({k * length, 0});
   guarded<long long> const first(std::vector<long long>{0, static_cast<long long>(chunks.size())});
-  guarded<long long> bad_part(chunks.size()), bad(1), updates(std::vector<long long>{0});
+  guarded<long long> bad_part(chunks.size()), bad(1);
   guarded<double> part(chunks.size());
   std::vector<adamw_coefficients> const coefficients(1);
   std::vector<adamw_factors<float>> factors(1);
@@ -255,8 +257,11 @@ void optimizer(std::size_t shift) {
                                                 bad_part.data());
   launch<kernels::sum_parts<long long, long long, threads>>(dim3(1), dim3(threads), bad_part.read(), first.read(),
                                                             bad.data());
-  launch<kernels::prepare_adamw<float, threads>>(dim3(1), dim3(threads), coefficients.data(), 1, nullptr, bad.read(),
-                                                 updates.data(), factors.data());
+  step_numbers now{.squared_norm = 64, .loss = 1, .count = 2, .clip = 1};
+  launch<kernels::seed_step<1>>(dim3(1), dim3(1), &now);
+  launch<kernels::decide_step<1>>(dim3(1), dim3(1), &now);
+  launch<kernels::prepare_adamw<float, threads>>(dim3(1), dim3(threads), coefficients.data(), 1, &now.gradient_scale,
+                                                 &now.skips, &now.updates, factors.data());
   launch<kernels::adamw<T, T, threads>>(by_chunk, dim3(threads), tensors.data(), chunks.data(), length, factors.data(),
                                         bad.read());
   looked_at(w, m, v, copy);

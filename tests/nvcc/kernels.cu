@@ -13,6 +13,7 @@
 #include <norm/norm.cuh>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
+#include <optimizer/step_numbers.cuh>
 #include <pointwise/pointwise.cuh>
 #include <random/dropout.cuh>
 #include <random/fill.cuh>
@@ -105,10 +106,11 @@ bool all() {
                   prepare_adamw<double, 256>, sum_parts<double, double, 256>, sum_parts<double, float, 256>,
                   sum_parts<long long, long long, 256>, sum_up<double, double, true, 256>,
                   sum_up<double, float, false, 256>, count_up<256>, rotary_table<float, 64, 256>,
-                  rotary_table<double, 64, 256>, cast<float, __nv_bfloat16, 256>, cast<float, __half, 256>,
-                  cast<__nv_bfloat16, float, 256>, cast<__half, float, 256>, add_cast<float, float, 256>,
-                  add_cast<double, double, 256>, add_cast<__nv_bfloat16, __nv_bfloat16, 256>,
-                  add_cast<__half, __half, 256>, add_cast<__nv_bfloat16, float, 256>, add_cast<__half, float, 256>,
+                  rotary_table<double, 64, 256>, seed_step<1>, decide_step<1>, cast<double, float, 256>,
+                  cast<float, __nv_bfloat16, 256>, cast<float, __half, 256>, cast<__nv_bfloat16, float, 256>,
+                  cast<__half, float, 256>, add_cast<float, float, 256>, add_cast<double, double, 256>,
+                  add_cast<__nv_bfloat16, __nv_bfloat16, 256>, add_cast<__half, __half, 256>,
+                  add_cast<__nv_bfloat16, float, 256>, add_cast<__half, float, 256>,
                   kernels::pack_shares<__nv_bfloat16, float, 256>, kernels::pack_shares<float, __nv_bfloat16, 256>,
                   kernels::pack_shares<__half, float, 256>, kernels::pack_shares<float, __half, 256>,
                   kernels::unpack_shares<float, __nv_bfloat16, false, 256>,

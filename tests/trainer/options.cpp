@@ -70,6 +70,7 @@ TEST_CASE("options that mean nothing are refused, by name and value") {
   CHECK(refused({.learning_rate = 0, .clip = 1e-300}) == "no error");
   for (double const bad : {no_number, -1.0, HUGE_VAL}) names(refused({.learning_rate = bad}), "'learning_rate' is ");
   for (double const bad : {no_number, -1.0}) names(refused({.clip = bad}), "'clip' is ");
+  names(refused({.capture = true}), "and the host has none; leave it off");
   names(refused({.optimizer = {.beta1 = 1}}), "'beta1' is 1.0");
   names(refused({.optimizer = {.beta2 = 1}}), "'beta2' is 1.0");
   names(refused({.optimizer = {.epsilon = 0}}), "'epsilon' is 0.0");

@@ -47,24 +47,21 @@ struct adamw {
   requires std::is_same_v<accumulation_t<G>, T>
   static void update(options const& o, update_facts const& facts, T* w, G const* g, std::array<T*, slots> const& state,
                      std::size_t n) {
-    Backend::adamw(w, g, state[0], state[1], n,
-                   adamw_coefficients{.learning_rate = facts.learning_rate,
-                                      .beta1 = o.beta1,
-                                      .beta2 = o.beta2,
-                                      .epsilon = o.epsilon,
-                                      .weight_decay = facts.decays ? o.weight_decay : 0,
-                                      .bias_correction1 = 1 - power(o.beta1, facts.step),
-                                      .bias_correction2 = 1 - power(o.beta2, facts.step),
-                                      .gradient_scale = facts.gradient_scale});
+    adamw_coefficients c = coefficients_of(o, facts.learning_rate)[facts.decays ? 1 : 0].at(facts.step);
+    c.gradient_scale = facts.gradient_scale;
+    Backend::adamw(w, g, state[0], state[1], n, c);
   }
 
- private:
-  /// By squaring: the same bits on every platform, which a library's pow need not give.
-  static constexpr double power(double base, std::size_t exponent) {
-    double result = 1;
-    for (; exponent != 0; exponent >>= 1, base *= base)
-      if ((exponent & 1) != 0) result *= base;
-    return result;
+  /// An update of many parameters together, whose facts lie in the backend's memory.
+  template <class Backend, class Value, class Master, class Gradient>
+  using list = typename Backend::template adamw_list<Backend, Value, Master, Gradient>;
+  /// What the list is told of a step: without weight decay, and with it.
+  static constexpr std::array<adamw_coefficients, 2> coefficients_of(options const& o, double learning_rate) {
+    adamw_coefficients const plain{
+        .learning_rate = learning_rate, .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon};
+    adamw_coefficients decaying = plain;
+    decaying.weight_decay = o.weight_decay;
+    return {plain, decaying};
   }
 };
 

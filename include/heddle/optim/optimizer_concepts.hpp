@@ -53,6 +53,13 @@ concept UpdatesFrom = std::is_same_v<Master, Gradient> ||
   O::template update<any_backend>(options, facts, w, g, state, n);
 };
 
+/// Whether the optimizer updates many parameters together on this backend, by what lies in its memory.
+template <class O, class Backend, class Value, class Master, class Gradient>
+concept UpdatesLists = UpdatesFrom<O, Master, Gradient> && requires(typename O::options const& options) {
+  typename O::template list<Backend, Value, Master, Gradient>;
+  O::coefficients_of(options, 0.0);
+};
+
 }  // namespace detail
 
 /// An optimizer whose state is some arrays of the parameter's own shape.
@@ -69,7 +76,10 @@ concept UpdatesFrom = std::is_same_v<Master, Gradient> ||
 /// State starts at zero. **Optional.** `check(options)` throws heddle::error for options that mean nothing;
 /// `slot_names`, a `std::array<std::string_view, slots>`, is what the ledger calls the state arrays. Under mixed
 /// precision T is the type of the master weights; an `update` that takes its gradient as a `G const* g`, G a type of
-/// its own, is given it as it stands, and any other in pieces that are widened before.
+/// its own, is given it as it stands, and any other in pieces that are widened before. `list<Backend, Value, Master,
+/// Gradient>` and `coefficients_of(options, learning_rate)` update all parameters together (backend/host/adamw_list.hpp
+/// has the members of a list): their step waits for nothing on the host. Where a backend has no such list, `update` is
+/// called.
 /// **Laws.** Element-wise: updating two halves equals updating the whole, so any layout of parameter, gradient and
 /// state that agree will do.
 /// **Models.** adamw.

@@ -42,6 +42,23 @@ struct host_memory {
       to[i] = static_cast<To>(static_cast<A>(to[i]) + static_cast<A>(static_cast<accumulation_t<From>>(from[i])));
   }
 
+  /// An array that the host writes before some work and reads after it, at `host()`; the work has it at `data()`. Here
+  /// both are one. On a device `upload` is not waited for: the host's side belongs to it until `download`, or another
+  /// call that waits, has returned.
+  template <class T>
+  class mirror {
+   public:
+    explicit mirror(std::size_t elements) : all_(elements) {}
+    [[nodiscard]] T* host() const { return all_.data(); }
+    [[nodiscard]] T* data() const { return all_.data(); }
+    [[nodiscard]] std::size_t bytes() const { return all_.bytes(); }
+    void upload() const {}
+    void download() const {}
+
+   private:
+    arena<T> all_;
+  };
+
   // Between this memory and the host's. On a device they wait for what was asked for before.
   template <class T>
   static void from_host(T const* from, T* to, std::size_t n) {

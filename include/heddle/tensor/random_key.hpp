@@ -18,6 +18,17 @@ struct random_key {
   friend constexpr bool operator==(random_key const&, random_key const&) = default;
 };
 
+/// A key whose step may lie in the memory of who draws: work that is recorded once, and replayed at every step, finds
+/// it there anew.
+struct step_key {
+  random_key given;
+  std::uint64_t const* step = nullptr;  ///< in the place of `given.step`, unless it is null
+
+  constexpr step_key(random_key const& key, std::uint64_t const* in_memory = nullptr) : given(key), step(in_memory) {}
+  /// Where that memory can be read.
+  constexpr operator random_key() const { return step == nullptr ? given : random_key{given.seed, *step, given.site}; }
+};
+
 /// The numbers of one key, ready to be drawn from.
 ///
 /// Mapping, with P = Philox4x32-10 and (lo, hi) the halves of a 64-bit value:

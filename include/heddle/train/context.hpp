@@ -40,9 +40,12 @@ class step_context {
   }
 
   /// The key of random site `site` in layer `layer`: of this step, and never that of initial weights.
-  [[nodiscard]] random_key key(std::size_t site, std::size_t layer) const {
-    return {seed_, step_ + 1, layer * max_sites + site};
+  [[nodiscard]] step_key key(std::size_t site, std::size_t layer) const {
+    return {{seed_, key_step(step_), layer * max_sites + site}, step_in_memory_};
   }
+  static constexpr std::uint64_t key_step(std::uint64_t step) { return step + 1; }
+  /// From now on `key_step` of the step is found there, in the backend's memory.
+  void find_step_in(std::uint64_t const* memory) { step_in_memory_ = memory; }
 
   /// Where this rank's part of a tensor lies in the global one. The batch is that of the whole step: micro-batches
   /// follow each other in it, so that masks do not depend on how the step is cut.
@@ -105,6 +108,7 @@ class step_context {
   std::size_t micro_batches_;
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;
+  std::uint64_t const* step_in_memory_ = nullptr;
   std::size_t micro_batch_ = 0;
   std::int32_t const* targets_ = nullptr;
   parameter_service* service_ = nullptr;

@@ -14,6 +14,7 @@
 #include <heddle/train/gradient_reducer.hpp>
 #include <heddle/train/parameter_gatherer.hpp>
 #include <heddle/train/parameter_service.hpp>
+#include <heddle/train/parameter_update.hpp>
 #include <heddle/train/stage_interface.hpp>
 #include <memory>
 #include <optional>
@@ -36,12 +37,16 @@ class parameter_store final : public parameter_service {
   template <class U>
   using room = typename memory::template arena<U>;
   static constexpr std::size_t slots = Optimizer::slots;
+  using updating = parameter_update<Communicator, Elements, Optimizer, Backend>;
 
  public:
+  /// Whether an update reads its facts where the backend computes.
+  static constexpr bool listed = updating::listed;
   using direction = typename gatherer::direction;
 
-  /// `parameters` is a constant of the plan: it outlives the store.
-  parameter_store(process_groups<Communicator>& comm, parameter_table const& parameters, std::uint64_t seed)
+  /// `parameters` is a constant of the plan: it outlives the store, as does `scratch`, which has room for
+  /// `stage_parameters::scratch` elements.
+  parameter_store(process_groups<Communicator>& comm, parameter_table const& parameters, std::uint64_t seed, T* scratch)
       : comm_(&comm),
         parameters_(&parameters),
         at_once_(parameters.reduces_at_once),
@@ -55,8 +60,8 @@ class parameter_store final : public parameter_service {
         fresh_(std::make_unique<bool[]>(parameters.of_use.size())),
         begun_(parameters),
         gatherer_(comm, parameters, value_.data(), value_pointer_),
-        returning_(comm, copies_updated_in_place()),
-        reducer_(comm, parameters, reduced_pointers()) {
+        reducer_(comm, parameters, reduced_pointers()),
+        update_(comm, parameters, resting_parameters(), scratch) {
     if (parameters.shared.size() != 0) {
       std::array<std::size_t, 2> const ends = {0, parameters.stages - 1};
       ends_.emplace(comm.along(parameters.pipeline_axis).subset(std::span<std::size_t const>(ends), "pipeline ends"));
@@ -95,6 +100,7 @@ class parameter_store final : public parameter_service {
   [[nodiscard]] std::size_t gradient_bytes() const { return window_.bytes() + gradient_.bytes() + reduced_.bytes(); }
   [[nodiscard]] std::size_t bucket_bytes() const { return reducer_.bytes(); }
   [[nodiscard]] std::size_t state_bytes() const { return state_.bytes(); }
+  [[nodiscard]] std::size_t update_bytes() const { return update_.bytes(); }
 
   // What modules ask for.
   void before_forward(std::size_t use, std::size_t copy) override { gatherer_.before(direction::forward, use, copy); }
@@ -167,26 +173,10 @@ class parameter_store final : public parameter_service {
                                     sum);
   }
 
-  /// One optimizer step of every parameter that is trained, in the layout of its state: where it rests, if this rank's
-  /// part stands there in one piece. Those parts are gathered in one call at the end. `facts.decays` is filled in here.
-  /// `scratch` has room for `stage_parameters::scratch` elements.
-  void update(typename Optimizer::options const& options, update_facts facts, T* scratch) {
-    for (std::size_t n = 0; n < parameters_->entry.size(); ++n) {
-      auto const& e = parameters_->entry[n];
-      if (!e.trainable) continue;
-      facts.decays = e.decays;
-      if (rests_as_state(e)) {
-        update_part(options, facts, {value_.data() + e.offset, reduced(n), master(n), state(n), e.state_size}, scratch);
-        continue;
-      }
-      for (std::size_t copy = 0; copy < e.copies; ++copy)
-        e.updates_in_place(comm_->mesh_of_ranks()) ? update_in_place(n, copy, options, facts, scratch)
-                                                   : update_copy(n, copy, options, facts, scratch);
-    }
-    returning_.run();
-  }
+  /// The optimizer's step of every parameter that is trained.
+  [[nodiscard]] updating& update() { return update_; }
 
-  /// Master weights become the parameters' values, widened. `scratch` as for `update`.
+  /// Master weights become the parameters' values, widened. `scratch` as for the making.
   void take_values(T* scratch) {
     for (std::size_t n = 0; has_master && n < parameters_->entry.size(); ++n) {
       auto const& e = parameters_->entry[n];
@@ -224,79 +214,12 @@ class parameter_store final : public parameter_service {
     return false;
   }
 
-  static bool rests_as_state(parameter_entry const& e) {
-    return e.to_state.empty() && e.gradient_to_state.empty() && e.from_state.empty();
-  }
-  /// Some weights with what an update of them reads and writes. `w` are the weights themselves, or copies of `master`.
-  struct part {
-    T* w;
-    gradient_type const* g;
-    master_type* master;
-    std::array<master_type*, slots> state;
-    std::size_t size;
-  };
-  void update_part(typename Optimizer::options const& options, update_facts const& facts, part const& p,
-                   [[maybe_unused]] T* scratch) {
-    if constexpr (!has_master) {
-      Optimizer::template update<Backend>(options, facts, p.w, p.g, p.state, p.size);
-    } else {
-      if constexpr (detail::UpdatesFrom<Optimizer, master_type, gradient_type>) {
-        Optimizer::template update<Backend>(options, facts, p.master, p.g, p.state, p.size);
-      } else {
-        auto* const wide = reinterpret_cast<master_type*>(scratch);
-        auto state = p.state;
-        for (std::size_t begin = 0; begin < p.size; begin += detail::update_piece) {
-          std::size_t const size = p.size - begin < detail::update_piece ? p.size - begin : detail::update_piece;
-          memory::copy(p.g + begin, wide, size);
-          Optimizer::template update<Backend>(options, facts, p.master + begin, static_cast<master_type const*>(wide),
-                                              state, size);
-          for (auto& s : state) s += size;
-        }
-      }
-      memory::copy(static_cast<master_type const*>(p.master), p.w, p.size);
-    }
-  }
-  void update_in_place(std::size_t n, std::size_t copy, typename Optimizer::options const& options,
-                       update_facts const& facts, T* scratch) {
-    auto const& e = parameters_->entry[n];
-    std::size_t const size = e.to_state.to_size;
-    T* const rest = value_.data() + e.offset + copy * e.gather.from_size;
-    T* const w = rest + comm_->along(e.to_state.step[0].axis).rank() * size;
-    update_part(options, facts, of_copy(n, copy, w, reduced(n) + copy * size, size), scratch);
-    returning_.add(e.from_state, w, rest, nullptr);
-  }
-  void update_copy(std::size_t n, std::size_t copy, typename Optimizer::options const& options,
-                   update_facts const& facts, T* scratch) {
-    auto const& e = parameters_->entry[n];
-    std::size_t const size = e.to_state.to_size;
-    // The layout of `stage_parameters::scratch`.
-    T* const my_w = scratch + parameters_->update_piece;
-    auto* const my_g = reinterpret_cast<gradient_type*>(my_w + slot<T>(size));
-    gradient_type* const rest_of_gradients = my_g + slot<gradient_type>(size);
-    T* const rest_of_scratch = reinterpret_cast<T*>(rest_of_gradients);
-    T* const rest = value_.data() + e.offset + copy * e.gather.from_size;
-    T* w = e.to_state.empty() ? rest : my_w;
-    gradient_type const* g = reduced(n) + copy * e.reduction.to_size;
-    if constexpr (!has_master)
-      if (!e.to_state.empty()) redistribute(*comm_, e.to_state, static_cast<T const*>(rest), w, rest_of_scratch);
-    if (!e.gradient_to_state.empty()) {
-      redistribute(*comm_, e.gradient_to_state, g, my_g, rest_of_gradients);
-      g = my_g;
-    }
-    update_part(options, facts, of_copy(n, copy, w, g, size), scratch);
-    if (!e.from_state.empty()) redistribute(*comm_, e.from_state, static_cast<T const*>(w), rest, rest_of_scratch);
-  }
-
-  [[nodiscard]] part of_copy(std::size_t n, std::size_t copy, T* w, gradient_type const* g, std::size_t size) const {
-    part p{w, g, has_master ? master(n) + copy * size : nullptr, state(n), size};
-    for (auto& s : p.state) s += copy * size;
-    return p;
-  }
-  [[nodiscard]] std::size_t copies_updated_in_place() const {
-    std::size_t copies = 0;
-    for (parameter_entry const& e : parameters_->entry)
-      if (e.updates_in_place(comm_->mesh_of_ranks())) copies += e.copies;
-    return copies;
+  [[nodiscard]] std::vector<typename updating::resting> resting_parameters() const {
+    std::vector<typename updating::resting> all;
+    for (std::size_t n = 0; n < parameters_->entry.size(); ++n)
+      if (parameter_entry const& e = parameters_->entry[n]; e.trainable)
+        all.push_back({&e, value_.data() + e.offset, reduced(n), master(n), state(n)});
+    return all;
   }
 
   void initialise(std::uint64_t seed) {
@@ -365,8 +288,8 @@ class parameter_store final : public parameter_service {
   std::unique_ptr<bool[]> fresh_;  ///< of each use: what stands in its gradient counts for nothing
   begun_copies begun_;             ///< whose gradient of this step stands in `gradient_`
   gatherer gatherer_;
-  redistributions_in_flight<Communicator, T> returning_;  ///< updated parameters, to their rest layout
   gradient_reducer<Communicator, Elements> reducer_;
+  updating update_;
   bool reduces_now_ = false;
   std::optional<Communicator> ends_;
 };

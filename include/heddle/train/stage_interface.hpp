@@ -70,6 +70,7 @@ class stage_interface {
   [[nodiscard]] virtual parameter_view<Elements> parameter(std::size_t n) = 0;
   [[nodiscard]] virtual std::array<master*, Optimizer::slots> optimizer_state(std::size_t n) = 0;
   [[nodiscard]] virtual memory_table allocated() const = 0;
+  [[nodiscard]] virtual std::size_t steering_bytes() const = 0;
   [[nodiscard]] virtual traffic_table sent() const = 0;
 };
 

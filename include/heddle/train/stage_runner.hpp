@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <heddle/detail/number_text.hpp>
-#include <heddle/plan/stage_traffic.hpp>
 #include <heddle/tensor/host_memory.hpp>
 #include <heddle/train/agreement.hpp>
 #include <heddle/train/context.hpp>
 #include <heddle/train/parameter_store.hpp>
 #include <heddle/train/stage_interface.hpp>
 #include <heddle/train/stage_program.hpp>
+#include <heddle/train/step_capture.hpp>
+#include <heddle/train/step_steering.hpp>
 #include <heddle/train/trace.hpp>
 #include <span>
 #include <string>
@@ -43,40 +45,40 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   using options = typename Optimizer::options;
 
   /// `p` is a constant of the plan: it outlives the runner.
-  stage_runner(program const& p, groups& comm, std::uint64_t seed, trace_recorder* trace)
+  stage_runner(program const& p, groups& comm, std::uint64_t seed, trace_recorder* trace, bool captures)
       : p_(&p),
         comm_(&comm),
         context_(comm, p.micro_batches),
         trace_(trace),
         stage_index_(p.parameters->stages > 1 ? comm.at()[p.parameters->pipeline_axis] : 0),
         in_flight_(p.peak_in_flight(stage_index_)),
-        store_(comm, *p.parameters, seed),
-        scale_(first_state(p.scale)),
         output_gradients_(p.output_gradients(stage_index_)),
         activations_(in_flight_ * p.slot_elements),
         scratch_(output_gradients_ * p.output_gradient_elements + p.scratch_elements),
+        store_(comm, *p.parameters, seed, scratch()),
+        scale_(first_state(p.scale)),
         tokens_(2 * p.token_count),
-        scalars_(scalar_count),
+        steering_(comm),
+        capture_(captures, trace),
         sent_activation_(in_flight_),
         sent_gradient_(in_flight_) {
+    if (captures) detail::check_capture(detail::Records<memory>, store::listed, comm.mesh_of_ranks().size());
     if (p.parameters->serves()) context_.serve(&store_);
+    context_.find_step_in(&steering_.data()->random_step);
   }
 
   step_result step(std::int32_t const* tokens, std::int32_t const* targets, step_facts<options> const& facts) override {
     begin_call();
     take_tokens(tokens, targets);
-    store_.begin_step();
-    backwards_ = 0;
+    steering_.begin({.agreement = agreement_summand(facts.learning_rate, scale_.scale),
+                     .count = counted_targets(),
+                     .loss_scale = scale_.scale,
+                     .clip = facts.clip,
+                     .random_step = program::context::key_step(facts.step)});
+    store_.update().begin_step(facts.optimizer, facts.learning_rate);
     step_result result;
-    result.loss.count = count_targets();
-    seed_gradient_ = result.loss.count > 0 ? scale_.scale / result.loss.count : 0;
-    begin_loss();
-    context_.begin_step(facts.seed, facts.step, true);
-    auto const actions = p_->actions(stage_index_);
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      if (i + 1 < actions.size()) expect(actions[i], actions[i + 1]);
-      perform(actions[i], facts, result);
-    }
+    capture_.run([&] { take(facts, result); });
+    if constexpr (store::listed) result = conclude(facts);
     midway_ = false;
     return result;
   }
@@ -84,9 +86,8 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) override {
     begin_call();
     take_tokens(tokens, targets);
-    loss_sum result;
-    result.count = count_targets();
-    begin_loss();
+    steering_.begin({.agreement = agreement_summand(0, 0), .count = counted_targets()});
+    count_targets();
     context_.begin_step(0, 0, false);
     for (std::size_t m = 0; m < p_->micro_batches; ++m) {
       forward_through(m, m % in_flight_);
@@ -94,21 +95,21 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     }
     store_.release();
     finish_sends();
-    put(agreement, agreement_summand(0, 0));
-    sums const totals = sum_over(comm_->all_axes(), loss, agreement);
+    steering_.agree_and_sum_loss();
+    step_numbers const& totals = steering_.read();
     midway_ = false;
-    check_alike(totals[agreement]);
-    if (!std::isfinite(totals[loss]))
-      throw error("trainer: the loss of an evaluation is " + detail::number_text(totals[loss]) +
+    check_alike(totals.agreement);
+    if (!std::isfinite(totals.loss))
+      throw error("trainer: the loss of an evaluation is " + detail::number_text(totals.loss) +
                   "; the parameters, or the data, hold numbers that are not finite: lower the learning rate, or clip");
-    result.sum = totals[loss];
-    return result;
+    return {totals.loss, totals.count};
   }
 
   /// The logits of the first micro-batch of the data rank, [micro_batch, context, vocabulary], on every rank.
   void logits(std::int32_t const* tokens, std::span<logit> out) override {
     begin_call();
     take_tokens(tokens, tokens);
+    steering_.begin({.agreement = agreement_summand(0, 0)});
     arena<T> const all(out.size());
     context_.begin_step(0, 0, false);
     if (p_->is_last) {
@@ -129,10 +130,10 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
       memory::to_host(static_cast<T const*>(all.data()), narrow.data(), out.size());
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<logit>(narrow[i]);
     }
-    put(agreement, agreement_summand(0, 0));
-    sums const totals = sum_over(comm_->all_axes(), agreement, agreement);
+    steering_.agree();
+    double const agreed = steering_.read().agreement;
     midway_ = false;
-    check_alike(totals[agreement]);
+    check_alike(agreed);
   }
 
   [[nodiscard]] std::size_t parameter_count() const override { return p_->parameters->entry.size(); }
@@ -151,6 +152,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     return {{store_.parameter_bytes(), store_.gathered_bytes(), store_.gradient_bytes(), store_.state_bytes(),
              store_.bucket_bytes(), activations_.bytes(), scratch_.bytes(), tokens_.bytes()}};
   }
+  [[nodiscard]] std::size_t steering_bytes() const override { return steering_.bytes() + store_.update_bytes(); }
   [[nodiscard]] traffic_table sent() const override {
     traffic_table t{};
     auto const add = [&](std::size_t axis, comm::communication_counters const& counted) {
@@ -180,8 +182,9 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   void take_tokens(std::int32_t const* tokens, std::int32_t const* targets) {
     given_tokens_ = {tokens, p_->token_count};
     given_targets_ = {targets, p_->token_count};
-    memory::from_host(tokens, tokens_.data(), p_->token_count);
-    memory::from_host(targets, tokens_.data() + p_->token_count, p_->token_count);
+    std::copy_n(tokens, p_->token_count, tokens_.host());
+    std::copy_n(targets, p_->token_count, tokens_.host() + p_->token_count);
+    tokens_.upload();
   }
   [[nodiscard]] std::int32_t const* tokens_at(std::size_t m) const {
     return tokens_.data() + m * p_->tokens_per_micro_batch;
@@ -190,14 +193,30 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     return tokens_.data() + p_->token_count + m * p_->tokens_per_micro_batch;
   }
 
-  /// Counted targets over all ranks and micro-batches: the divisor of the loss, known before the first backward.
-  double count_targets() {
+  /// All that a step does between what it is given and what is read. Under a capture it runs once: what changes from
+  /// step to step lies in `tokens_` and `steering_`.
+  void take(step_facts<options> const& facts, step_result& result) {
+    count_targets();
+    store_.begin_step();
+    backwards_ = 0;
+    context_.begin_step(facts.seed, facts.step, true);
+    auto const actions = p_->actions(stage_index_);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (i + 1 < actions.size()) expect(actions[i], actions[i + 1]);
+      perform(actions[i], facts, result);
+    }
+  }
+
+  [[nodiscard]] double counted_targets() const {
     double counted = 0;
     for (std::int32_t const id : given_targets_) counted += id != ignored_target;
+    return counted;
+  }
+  /// Over all ranks and micro-batches.
+  void count_targets() {
     unsigned axes = 0;
     for (std::size_t a = 0; a != comm_->mesh_of_ranks().axes; ++a) axes |= p_->token_layout.is_split(a) ? 1U << a : 0U;
-    put(count, counted);
-    return sum_over(axes, count, count)[count];
+    steering_.count_targets(axes);
   }
 
   /// Whether this rank's loss enters the total: it is on the last stage, and the first of those with the same tokens.
@@ -211,21 +230,6 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   [[nodiscard]] double agreement_summand(double rate, double loss_scale) const {
     return detail::agreement_summand(comm_->mesh_of_ranks(), p_->token_layout, comm_->at(), {rate, loss_scale},
                                      given_tokens_, given_targets_);
-  }
-
-  // What is added up over ranks, in the backend's memory.
-  enum scalar : std::size_t { squared_norm, loss, agreement, count, scalar_count };
-  static_assert(agreement + 1 == step_scalars);
-  using sums = std::array<double, scalar_count>;
-  [[nodiscard]] double* scalar_at(scalar s) const { return scalars_.data() + s; }
-  void put(scalar s, double value) { memory::from_host(&value, scalar_at(s), 1); }
-  /// Scalars `first` to `last`, added up over the ranks along `axes`.
-  sums sum_over(unsigned axes, scalar first, scalar last) {
-    std::size_t const n = last - first + 1;
-    comm_->all_reduce(axes, std::span<double>(scalar_at(first), n), comm::reduction::sum);
-    sums all{};
-    memory::to_host(static_cast<double const*>(scalar_at(first)), all.data() + first, n);
-    return all;
   }
 
   [[nodiscard]] Communicator& pipeline() { return comm_->along(p_->parameters->pipeline_axis); }
@@ -310,10 +314,10 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     context_.begin_micro_batch(m, targets_at(m));
     p_->forward(context_, frame_of_slot(s), tokens_at(m), slot_at(s) + p_->input, slot_at(s) + p_->output);
   }
-  void begin_loss() { memory::clear(scalar_at(loss), 1); }
   /// In training after backward, which may be what computes it (nn/chunked_loss.hpp).
   void add_loss(std::size_t s) {
-    if (owns_loss()) Backend::add_to_total(loss_value(static_cast<T const*>(slot_at(s) + p_->output)), scalar_at(loss));
+    if (owns_loss())
+      Backend::add_to_total(loss_value(static_cast<T const*>(slot_at(s) + p_->output)), steering_.loss());
   }
   void forward_through(std::size_t m, std::size_t s) {
     sent_activation_[s].wait();
@@ -326,7 +330,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     context_.begin_micro_batch(m, targets_at(m));
     store_.begin_backward(++backwards_ == p_->micro_batches);
     if (p_->is_last)
-      Backend::template fill<1>(static_cast<accumulation_t<T>>(seed_gradient_), loss_value(output_gradient(s)));
+      memory::copy(static_cast<double const*>(&steering_.data()->seed_gradient), loss_value(output_gradient(s)), 1);
     T* const slot = slot_at(s);
     p_->backward(context_, frame_of_slot(s), tokens_at(m), slot + p_->input, slot + p_->output, output_gradient(s),
                  slot + p_->input_gradient);
@@ -336,42 +340,24 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   void update(step_facts<options> const& facts, step_result& result) {
     store_.release();
     finish_sends();
-    memory::clear(scalar_at(squared_norm), 1);
-    store_.add_squared_norm(scalar_at(squared_norm));
-    put(agreement, agreement_summand(facts.learning_rate, scale_.scale));
-    sums const totals = sum_over(comm_->all_axes(), squared_norm, agreement);
-    // Nothing is on its way, and nothing has changed: what is refused below may be followed by another step.
-    midway_ = false;
-    if (totals[agreement] != 0)
-      throw error("trainer: at step " + std::to_string(facts.step) +
-                  " ranks were given different learning rates or loss scales, or ranks that share sequences different "
-                  "tokens or targets; parameters are unchanged; the rate of this rank is " +
-                  detail::number_text(facts.learning_rate) + ", its loss scale " + detail::number_text(scale_.scale) +
-                  ": give all ranks one rate and one state of the loss scale, and fill the batches of ranks with the "
-                  "same data_rank() alike");
-    double const loss_scale = scale_.scale;
-    result.loss_scale = loss_scale;
-    result.gradient_norm = std::sqrt(totals[squared_norm]) / loss_scale;
-    result.loss.sum = totals[loss];
-    // All ranks have the same sum, so they agree. A smaller scale cures no loss.
-    bool const overflowed = !std::isfinite(result.gradient_norm);
-    result.skipped = overflowed && std::isfinite(result.loss.sum) && p_->scale.adapts() && loss_scale > p_->scale.least;
-    if (result.skipped) {
-      scale_ = after_step(p_->scale, scale_, true);
-      return;
+    store_.add_squared_norm(steering_.squared_norm());
+    steering_.decide();
+    if constexpr (store::listed) {
+      store_.update().run(steering_.data());
+    } else {
+      result = conclude(facts);
+      if (result.skipped) return;
+      midway_ = true;
+      step_numbers const& now = steering_.count_update();
+      store_.update().run(facts.optimizer, update_facts{static_cast<std::size_t>(now.updates), facts.learning_rate,
+                                                        now.gradient_scale, false});
     }
-    if (overflowed || !std::isfinite(result.loss.sum))
-      throw error(
-          "trainer: at step " + std::to_string(facts.step) + " the loss is " + detail::number_text(result.loss.mean()) +
-          " and the gradient norm " + detail::number_text(result.gradient_norm) +
-          (p_->scale.adapts() || loss_scale != 1 ? ", with a loss scale of " + detail::number_text(loss_scale) : "") +
-          "; parameters are unchanged; lower the learning rate, clip, or check the data");
-    midway_ = true;
-    bool const too_long = facts.clip > 0 && result.gradient_norm > facts.clip;
-    double const scale = (too_long ? facts.clip / result.gradient_norm : 1) / loss_scale;
-    // The optimizer counts its updates: a step that was skipped is none.
-    store_.update(facts.optimizer, update_facts{++updates_, facts.learning_rate, scale, false}, scratch());
-    scale_ = after_step(p_->scale, scale_, false);
+  }
+  /// Where nothing is on its way, and nothing half changed: what is refused here may be followed by another step.
+  step_result conclude(step_facts<options> const& facts) {
+    step_numbers const& now = steering_.read();
+    midway_ = false;
+    return detail::conclude(now, facts.step, facts.learning_rate, p_->scale, scale_);
   }
 
   program const* p_;
@@ -380,21 +366,20 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   trace_recorder* trace_;
   std::size_t stage_index_;
   std::size_t in_flight_;
-  store store_;
-  loss_scale_state scale_;
   std::size_t output_gradients_;
   arena<T> activations_;
   arena<T> scratch_;
-  arena<std::int32_t> tokens_;
-  arena<double> scalars_;
+  store store_;
+  loss_scale_state scale_;
+  typename memory::template mirror<std::int32_t> tokens_;
+  step_steering<Backend, Communicator> steering_;
+  step_capture<memory> capture_;
   std::span<std::int32_t const> given_tokens_;   ///< of the call, where the caller has them
   std::span<std::int32_t const> given_targets_;  ///< likewise
   std::vector<handle> sent_activation_;
   std::vector<handle> sent_gradient_;
   bool midway_ = false;        ///< in a call, or one was not ended
   std::size_t backwards_ = 0;  ///< of this step
-  std::size_t updates_ = 0;
-  double seed_gradient_ = 0;
 };
 
 }  // namespace heddle

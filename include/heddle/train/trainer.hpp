@@ -73,7 +73,7 @@ class basic_trainer {
     detail::check_agreement<optimizer_type>(rank, o);
     detail::with_stage_kind<R>(partition::stage_of(at_), [&](auto kind) {
       stage_ = std::make_unique<stage_runner<elements, optimizer_type, typename R::backend, Communicator>>(
-          stage_program_of<R, decltype(kind)::value, Communicator>::value, rank, o.seed, o.trace);
+          stage_program_of<R, decltype(kind)::value, Communicator>::value, rank, o.seed, o.trace, o.capture);
       return 0;
     });
   }
@@ -144,6 +144,8 @@ class basic_trainer {
   [[nodiscard]] std::uint64_t steps() const { return step_; }
   /// Bytes that this rank holds, by category: equal to the plan's constants.
   [[nodiscard]] memory_table allocated() const { return stage_->allocated(); }
+  /// Beside those, where the backend computes: a step's numbers, and the optimizer's list of parameters.
+  [[nodiscard]] std::size_t steering_bytes() const { return stage_->steering_bytes(); }
   /// What this rank has sent since its communicators were made, as they counted it.
   [[nodiscard]] traffic_table sent() const { return stage_->sent(); }
 

@@ -27,6 +27,9 @@ struct trainer_options {
   double clip = 0;  ///< bound of the global gradient norm (Pascanu et al., arXiv 1211.5063 §3.2); 0 means none
   OptimizerOptions optimizer{};
   trace_recorder* trace = nullptr;  ///< records every action of this rank's schedule
+  /// On a device, of one rank: the second step is captured as a graph, and replayed from then on. That is of how a run
+  /// is executed, not of what it comes to, so it stands here and not in the plan.
+  bool capture = false;
 };
 
 namespace detail {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cast/cast.cuh>
 #include <cstddef>
+#include <heddle/backend/cuda/graph.hpp>
 #include <heddle/backend/cuda/grid.hpp>
 #include <heddle/backend/cuda/memory.hpp>
 #include <heddle/tensor/block_view.hpp>
@@ -14,8 +15,8 @@
 namespace heddle::cuda {
 
 /// `host_memory`'s twin: where the numbers of a rank lie that computes on a device. The members are the same, and each
-/// does what it says as the next work of the calling thread's compute stream; `from_host` and `to_host` alone wait for
-/// it. Pointers are to device memory, but for the host's side of those two.
+/// does what it says as the next work of the calling thread's compute stream; `from_host`, `to_host` and
+/// `mirror::download` alone wait for it. Pointers are to device memory, but for the host's side of those two.
 struct device_memory {
   template <class T>
   using arena = device_arena<T>;
@@ -39,6 +40,36 @@ struct device_memory {
     detail::run_packs<kernels::add_cast<detail::plain_t<From>, detail::plain_t<To>, detail::threads>,
                       kernels::cast_unit_t<From, To>>(n, reads(from, n), writes(to, n), n);
   }
+
+  template <class T>
+  class mirror {
+   public:
+    explicit mirror(std::size_t elements) : host_(elements), device_(elements) {}
+    [[nodiscard]] T* host() const { return host_.data(); }
+    [[nodiscard]] T* data() const { return device_.data(); }
+    [[nodiscard]] std::size_t bytes() const { return device_.bytes(); }
+    void upload() const { copy_to_device<T>(compute(), {data(), device_.size()}, {host(), host_.size()}); }
+    void download() const {
+      copy_to_host<T>(compute(), {host(), host_.size()}, {data(), device_.size()});
+      compute().synchronize();
+    }
+
+   private:
+    pinned_arena<T> host_;
+    device_arena<T> device_;
+  };
+
+  /// What `work()` gives to the compute stream, given again by each `replay()` as one graph; on the host there is no
+  /// such member. It is as `capture` has it: `work` waits for nothing, and its kernels keep their arguments.
+  class recording {
+   public:
+    template <class Work>
+    explicit recording(Work const& work) : graph_(capture(compute(), work)) {}
+    void replay() const { graph_.replay(compute()); }
+
+   private:
+    executable_graph graph_;
+  };
 
   template <class T>
   static void from_host(T const* from, T* to, std::size_t n) {

@@ -2,10 +2,13 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/backend/cuda/adamw_list.hpp>
 #include <heddle/backend/cuda/grid.hpp>
 #include <heddle/tensor/adamw_factors.hpp>
+#include <heddle/tensor/step_numbers.hpp>
 #include <optimizer/adamw.cuh>
 #include <optimizer/norm_and_check.cuh>
+#include <optimizer/step_numbers.cuh>
 #include <pointwise/pointwise.cuh>
 
 namespace heddle::cuda {
@@ -30,6 +33,13 @@ struct optimizers {
   static void add_to_total(T const* x, double* total) {
     detail::run<kernels::add_to_total<detail::plain_t<T>, double, 1>, 1>(1, reads(x, 1), writes(total, 1));
   }
+  /// What follows from a step's numbers: the seed of its gradients, and whether and by what the optimizer is to go.
+  static void seed_step(step_numbers* now) { detail::run<kernels::seed_step<1>, 1>(1, writes(now, 1)); }
+  static void decide_step(step_numbers* now) { detail::run<kernels::decide_step<1>, 1>(1, writes(now, 1)); }
+
+  template <class Backend, class Value, class Master, class Gradient>
+  using adamw_list = cuda::adamw_list<Backend, Value, Master, Gradient>;
+
   /// One AdamW step of w[n] with gradient g, first moment m, second moment v: `host::optimizers::adamw`. g may be of a
   /// type that is computed with in T.
   template <class T, class G>

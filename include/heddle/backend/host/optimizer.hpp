@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <heddle/backend/host/adamw_list.hpp>
 #include <heddle/backend/host/deal.hpp>
 #include <heddle/backend/host/elementary.hpp>
 #include <heddle/tensor/adamw_factors.hpp>
+#include <heddle/tensor/step_numbers.hpp>
 
 #include <cstddef>
 
@@ -65,6 +67,13 @@ struct optimizers {
   static void add_to_total(T const* x, double* total) {
     *total += static_cast<double>(*x);
   }
+
+  /// What follows from a step's numbers: the seed of its gradients, and whether and by what the optimizer is to go.
+  static void seed_step(step_numbers* now) { now->seed(); }
+  static void decide_step(step_numbers* now) { now->decide(); }
+
+  template <class Backend, class Value, class Master, class Gradient>
+  using adamw_list = host::adamw_list<Backend, Value, Master, Gradient>;
 
   /// One AdamW step of w[n] with gradient g, first moment m, second moment v, in one pass (28 bytes a float parameter);
   /// g may be of a type that is computed with in T:
