@@ -2,8 +2,9 @@
 #pragma once
 // What a program that trains on NVIDIA devices needs: all of heddle.hpp, the device backend, and ranks that share a
 // device. A .cu file includes it, with the folders `include` and `kernels` on its include path, and is linked with
-// -lcublasLt. Ranks that have a device each come by name, heddle/cuda/nccl.hpp: NCCL is no part of the CUDA Toolkit, and
-// whether a program must be linked with it is for its source to say, not for what is installed where it is compiled.
+// -lcublasLt. Ranks that have a device each come by name, heddle/cuda/nccl.hpp: NCCL is no part of the CUDA Toolkit,
+// and whether a program must be linked with it is for its source to say, not for what is installed where it is
+// compiled.
 #include <heddle/backend/cuda.hpp>
 #include <heddle/cuda/run.hpp>
 #include <heddle/heddle.hpp>
