@@ -43,10 +43,10 @@ class Device(unittest.TestCase):
         self.assertIn("on    emulated device, shared by 2 ranks", device[0])
         self.assertIn("on    the host, 1 rank", host[0])
         # In fp32 sums in another order: roundings of 6e-8 of losses near 5, grown by two updates that divide each gradient by
-        # its own size. A tenth of a percent of the learning rate shows as 1e-3 of the second loss.
+        # its own size (seen: 2e-7). A tenth of a percent of the learning rate shows as 7e-5 of the second loss.
         for a, b in zip(device[1], host[1], strict=True):
-            self.assertAlmostEqual(float(a["train_loss"]), float(b["train_loss"]), delta=2e-5)
-            self.assertAlmostEqual(float(a["gradient_norm"]) / float(b["gradient_norm"]), 1, delta=2e-5)
+            self.assertAlmostEqual(float(a["train_loss"]), float(b["train_loss"]), delta=5e-6)
+            self.assertAlmostEqual(float(a["gradient_norm"]) / float(b["gradient_norm"]), 1, delta=5e-6)
         last = [re.fullmatch(r"validation loss (\d\.\d{4})", lines[-1]) for lines in (device[0], host[0])]
         # The same to a rounding of the last of its four decimals.
         self.assertAlmostEqual(float(last[0][1]), float(last[1][1]), delta=1.01e-4)
