@@ -206,6 +206,7 @@ cp {self.at}/script "$2"; chmod +x "$2"
         self.refused(["there is no no-such-compiler"], CXX="no-such-compiler")
         self.refused(["--deps", "no folder"], "--deps", self.at / "nowhere")
         self.refused(["--minutes", "above 0"], "--minutes", "0")
+        self.refused(["CUDA_VISIBLE_DEVICES is empty"], CUDA_VISIBLE_DEVICES="")
         self.gpu()
         self.refused(["nvidia-smi shows no GPU", "driver"])
         self.gpu("Old GPU, 7.5, 555.1, 100")

@@ -256,9 +256,11 @@ def look_for_device():
     if not lines:
         refuse("nvidia-smi shows no GPU; run this where there is one, with NVIDIA's driver")
     first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    if first == "":
+        refuse("CUDA_VISIBLE_DEVICES is empty, so that no GPU is seen; name the one that is to be used, or unset it")
     line = lines[int(first)] if first.isdigit() and int(first) < len(lines) else lines[0]
     name, capability, driver, memory = [one.strip() for one in line.split(",")]
-    return {"name": name, "capability": capability, "driver": driver, "memory_mebibytes": int(memory)}
+    return {"name": name, "capability": capability, "driver": driver, "memory_mebibytes": int(memory) if memory.isdigit() else 0}
 
 
 def prepare_device(check, options):

@@ -111,9 +111,11 @@ class Builder:
 
     def build(self, only=None):
         made = {name: steps for name, steps in self.programs().items() if only is None or name in only}
+        needed = {str(word) for steps in made.values() for command in steps for word in command}
+        parts = {name: steps for name, steps in self.shared_parts().items() if str(steps[-1][-1]) in needed}
         results = []
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for group in (self.shared_parts(), made):
+            for group in (parts, made):
                 results += pool.map(lambda one: self.make(*one), group.items())
         return results
 
