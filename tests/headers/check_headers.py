@@ -25,6 +25,8 @@ from check_layers import blank
 CUDA_FOLDERS = ("layout", "comm", "tensor", "nn")
 # Whose headers include NVIDIA's, and the kernels, which lie beside INCLUDE.
 CUDA_BACKEND = ("heddle/backend/cuda", "heddle/cuda")
+# Brings the host backend, too, and so Eigen, whose headers warn under nvcc: tests/nvcc/program.cu is its test.
+CUDA_UMBRELLA = "heddle/cuda.hpp"
 # Macros of <complex.h>, <termios.h>, <sys/sysmacros.h>, old <math.h>, the compiler's GNU mode, X11 and Windows'
 # <rpcndr.h>: any of them may be on when a user's file reaches our headers.
 TAKEN_NAMES = """I B0 ECHO EMPTY major minor makedev DOMAIN SING OVERFLOW UNDERFLOW HUGE linux unix small hyper
@@ -70,7 +72,8 @@ def alone(include, command):
 
 
 def cuda_headers(include):
-    return [name for name in headers(include) if name.split("/")[1] in CUDA_FOLDERS or name.startswith(CUDA_BACKEND)]
+    return [name for name in headers(include)
+            if (name.split("/")[1] in CUDA_FOLDERS or name.startswith(CUDA_BACKEND)) and name != CUDA_UMBRELLA]
 
 
 def names(include):

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains one model under one plan.
+// Trains one model under one plan, on the host or on devices (place.hpp).
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <heddle/heddle.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "chosen.hpp"
 #include "options.hpp"
+#include "place.hpp"
 #include "run_log.hpp"
 #include "sample.hpp"
 #include "text_data.hpp"
@@ -17,10 +20,11 @@
 namespace {
 
 namespace hd = heddle;
-using trainer_type = hd::trainer<model, plan>;
-using schedule_table = hd::schedule_of<hd::resolved<model, plan, hd::host_backend>>;
+using trainer_type = hd::basic_trainer<model, plan, place::backend>;
+using resolved = hd::resolved<model, plan, place::backend>;
+using schedule_table = hd::schedule_of<resolved>;
 
-constexpr std::size_t stages = hd::ledger<model, plan>::stages;
+constexpr std::size_t stages = hd::basic_ledger<resolved>::stages;
 constexpr std::size_t ranks = plan::mesh::size;
 constexpr std::size_t traced_steps = 4;
 /// Windows of a validation between steps: enough for a curve, and all of a text of a million characters. The last
@@ -129,9 +133,7 @@ double train(train_options const& o, text_data const& data) {
                        [] { return interrupted(); });
     if (writes) sampled = std::move(text);
   };
-  // Long enough for a step of the largest model on a busy machine.
-  hd::run<plan>(hd::threads.per_rank(o.threads_per_rank), hd::comm::thread_options{.timeout = std::chrono::minutes(30)},
-                on_rank);
+  place::run<plan>(o.threads_per_rank, on_rank);
 
   write_file(log.path("schedule.svg"), schedule_picture());
   write_traces(log.path("trace.json"), recorders);
@@ -146,11 +148,13 @@ double train(train_options const& o, text_data const& data) {
 
 int main(int argc, char** argv) try {
   int status = 0;
-  auto const options =
-      read_options(argc, argv, "train-" + std::string(model::name) + "-" + std::string(plan::name), status);
+  auto const options = read_options(argc, argv, "train-" + std::string(model::name) + "-" + std::string(plan::name),
+                                    place::on_device, status);
   if (!options) return status;
+  std::string const on = place::name<plan>();
   text_data const data(options->data, {std::string(model::name), model::vocabulary, model::context, model::characters});
-  std::printf("%s\ndata  %s; the first nine tenths to train on\n\n", plan_report().c_str(), data.description().c_str());
+  std::printf("%s\non    %s\ndata  %s; the first nine tenths to train on\n\n", plan_report().c_str(), on.c_str(),
+              data.description().c_str());
   std::fflush(stdout);
   catch_interrupts();
   double const loss = train(*options, data);

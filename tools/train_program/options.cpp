@@ -31,7 +31,8 @@ CLI::Validator whole_number() {
 
 }  // namespace
 
-std::optional<train_options> read_options(int argc, char** argv, std::string const& program, int& status) {
+std::optional<train_options> read_options(int argc, char** argv, std::string const& program, bool on_device,
+                                          int& status) {
   train_options o;
   double const endless = HUGE_VAL;
   CLI::App app("Trains a language model under a plan that was compiled in.", program);
@@ -65,9 +66,10 @@ std::optional<train_options> read_options(int argc, char** argv, std::string con
   app.add_option("--sample", o.sample, "tokens of text written at the end")
       ->check(whole_number())
       ->capture_default_str();
-  app.add_option("--threads-per-rank", o.threads_per_rank, "threads that a rank computes with; changes no number")
-      ->check(number(1, 1025, "a whole number from 1 to 1024"))
-      ->capture_default_str();
+  if (!on_device)
+    app.add_option("--threads-per-rank", o.threads_per_rank, "threads that a rank computes with; changes no number")
+        ->check(number(1, 1025, "a whole number from 1 to 1024"))
+        ->capture_default_str();
   app.add_option("--out", o.out, "folder for metrics.csv, loss.svg, schedule.svg, trace.json")
       ->type_name("DIR")
       ->capture_default_str();

@@ -25,4 +25,6 @@ struct train_options {
 };
 
 /// Reads the command line. Nothing where the program is to end: help was printed, or a fault, and `status` says which.
-std::optional<train_options> read_options(int argc, char** argv, std::string const& program, int& status);
+/// On a device a rank has no threads to compute with, and the option for them is not there.
+std::optional<train_options> read_options(int argc, char** argv, std::string const& program, bool on_device,
+                                          int& status);

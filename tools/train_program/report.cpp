@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <heddle/heddle.hpp>
 #include <heddle/pipeline/gantt_svg.hpp>
 
 #include "chosen.hpp"
+#include "place.hpp"
 
 std::string plan_report() {
-  return std::string(model::name) + " under " + std::string(plan::name) + "\n\n" + heddle::describe<model, plan>();
+  return std::string(model::name) + " under " + std::string(plan::name) + "\n\n" + place::describe<model, plan>();
 }
 
 std::string schedule_picture() {

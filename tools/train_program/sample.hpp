@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/random_key.hpp>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 /// Draws one of the first `size` tokens by their logits, at temperature 1; `word` is uniform over 32 bits.
@@ -34,6 +36,8 @@ std::vector<std::int32_t> sample(Trainer& trainer, Rank& rank, std::size_t count
   heddle::random_stream const random(heddle::random_key{seed, 0, site});
   std::vector<std::int32_t> text{first};
   std::vector<std::int32_t> tokens(Trainer::local_tokens);
+  using memory = heddle::memory_of<std::remove_cvref_t<decltype(rank.world())>>;  // where ranks exchange numbers
+  typename memory::template arena<std::int32_t> const drawn(1);
   while (text.size() <= count) {
     std::size_t const length = text.size() < context ? text.size() : context;
     for (std::size_t t = 0; t < length; ++t) tokens[t] = text[text.size() - length + t];
@@ -41,7 +45,9 @@ std::vector<std::int32_t> sample(Trainer& trainer, Rank& rank, std::size_t count
     std::int32_t next = draw(logits.data() + (length - 1) * model_vocabulary, vocabulary, random.word(text.size()));
     constexpr std::int32_t no_more = -1;
     if (stop()) next = no_more;
-    rank.world().broadcast(std::span<std::int32_t>(&next, 1), 0);
+    memory::from_host(&next, drawn.data(), 1);
+    rank.world().broadcast(std::span<std::int32_t>(drawn.data(), 1), 0);
+    memory::to_host(drawn.data(), &next, 1);
     if (next == no_more) break;
     text.push_back(next);
   }

@@ -99,8 +99,17 @@ template <std::size_t Half, class V, std::size_t... Index>
 [[gnu::always_inline]] inline void exchange_quarters(V& upper, V& lower, std::index_sequence<Index...>) {
   constexpr std::size_t n = sizeof...(Index);
   V const a = upper, b = lower;
+#if defined(__CUDACC__)
+  // nvcc hands the host compiler these indices without their expansion, of which there would be no pack left.
+  for (std::size_t i = 0; i < n; ++i) {
+    bool const left = (i / Half) % 2 == 0;
+    upper[i] = left ? a[i] : b[i - Half];
+    lower[i] = left ? a[i + Half] : b[i];
+  }
+#else
   upper = __builtin_shufflevector(a, b, static_cast<int>((Index / Half) % 2 == 0 ? Index : n + Index - Half)...);
   lower = __builtin_shufflevector(a, b, static_cast<int>((Index / Half) % 2 == 0 ? Index + Half : n + Index)...);
+#endif
 }
 
 template <std::size_t Half, class T>
