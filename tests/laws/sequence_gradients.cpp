@@ -3,6 +3,8 @@
 // must be 10 on both; 3 and 7 are the local sums, 5 their mean.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <array>
 #include <atomic>
 #include <heddle/comm/threads.hpp>
@@ -44,9 +46,12 @@ struct gain : primitive {
   };
 };
 
-struct no_backend {};
+struct no_backend {
+  static void clear(double* x, std::size_t n) { std::fill_n(x, n, 0.0); }
+};
 /// All parameters are there.
 struct no_context {
+  using backend = no_backend;
   void before_forward(std::size_t, std::size_t) {}
   void before_backward(std::size_t, std::size_t) {}
   void after_backward(std::size_t, std::size_t) {}
