@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-
 #include <array>
 #include <atomic>
 #include <heddle/comm/threads.hpp>
