@@ -22,17 +22,15 @@ struct free_block {
   void operator()(void* memory) const noexcept { ::operator delete(memory, block_alignment(bytes)); }
 };
 /// A block of memory, aligned to 128 bytes at least.
-template <class T>
-using block = std::unique_ptr<T, free_block>;
+using block = std::unique_ptr<std::byte, free_block>;
 
-template <class T>
-block<T> allocate_block(std::size_t bytes) {
+inline block allocate_block(std::size_t bytes) {
   void* const memory = ::operator new(bytes, block_alignment(bytes));
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   // Whole huge pages only: no more memory than was asked for. A refusal costs speed alone.
   if (bytes >= huge_page) (void)::madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE);
 #endif
-  return {static_cast<T*>(memory), free_block{bytes}};
+  return {static_cast<std::byte*>(memory), free_block{bytes}};
 }
 
 }  // namespace heddle::detail

@@ -15,15 +15,15 @@ class arena {
   arena() = default;
   explicit arena(std::size_t elements) : elements_(elements) {
     if (elements == 0) return;
-    data_ = detail::allocate_block<T>(bytes());
-    std::memset(static_cast<void*>(data_.get()), 0, bytes());
+    memory_ = detail::allocate_block(bytes());
+    std::memset(memory_.get(), 0, bytes());
   }
-  [[nodiscard]] T* data() const { return data_.get(); }
+  [[nodiscard]] T* data() const { return reinterpret_cast<T*>(memory_.get()); }
   [[nodiscard]] std::size_t size() const { return elements_; }
   [[nodiscard]] std::size_t bytes() const { return elements_ * sizeof(T); }
 
  private:
-  detail::block<T> data_;
+  detail::block memory_;
   std::size_t elements_ = 0;
 };
 

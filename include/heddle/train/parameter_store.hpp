@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <heddle/plan/parameter_table.hpp>
 #include <heddle/plan/stage_memory.hpp>
+#include <heddle/tensor/arena.hpp>
 #include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/local_index_map.hpp>
 #include <heddle/tensor/process_groups.hpp>
@@ -16,7 +17,6 @@
 #include <heddle/train/parameter_service.hpp>
 #include <heddle/train/parameter_update.hpp>
 #include <heddle/train/stage_interface.hpp>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -57,11 +57,12 @@ class parameter_store final : public parameter_service {
         state_(parameters.state_elements * (slots + (has_master ? 1 : 0))),
         value_pointer_(parameters.of_use.size()),
         gradient_pointer_(parameters.of_use.size()),
-        fresh_(std::make_unique<bool[]>(parameters.of_use.size())),
+        fresh_(parameters.of_use.size()),
         begun_(parameters),
         gatherer_(comm, parameters, value_.data(), value_pointer_),
         reducer_(comm, parameters, reduced_pointers()),
-        update_(comm, parameters, resting_parameters(), scratch) {
+        update_(
+            comm, parameters, [this](auto const& use) { for_each_at_rest(use); }, scratch) {
     if (parameters.shared.size() != 0) {
       std::array<std::size_t, 2> const ends = {0, parameters.stages - 1};
       ends_.emplace(comm.along(parameters.pipeline_axis).subset(std::span<std::size_t const>(ends), "pipeline ends"));
@@ -71,7 +72,7 @@ class parameter_store final : public parameter_service {
       // What is gathered has no address until its unit is needed.
       value_pointer_[k] = e.gather.empty() ? value_.data() + e.offset : nullptr;
       if (e.trainable) gradient_pointer_[k] = left_at(k);
-      fresh_[k] = windows_ && e.trainable;  // a window is left to each unit anew
+      fresh_.data()[k] = windows_ && e.trainable;  // a window is left to each unit anew
     }
     initialise(seed);
   }
@@ -81,7 +82,7 @@ class parameter_store final : public parameter_service {
   /// By use, in declaration order: what frames point to.
   [[nodiscard]] T const* const* values() const { return value_pointer_.data(); }
   [[nodiscard]] T* const* gradients() const { return gradient_pointer_.data(); }
-  [[nodiscard]] bool const* fresh() const { return fresh_.get(); }
+  [[nodiscard]] bool const* fresh() const { return fresh_.data(); }
   [[nodiscard]] std::optional<Communicator> const& ends() const { return ends_; }
 
   [[nodiscard]] parameter_view<Elements> view(std::size_t n) const {
@@ -109,11 +110,12 @@ class parameter_store final : public parameter_service {
     if (windows_) return;
     for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
       if (!e.trainable) return;
-      fresh_[k] = !begun_.begin(parameters_->of_use[k], copy);
-      if (!fresh_[k] || !is_used_again(use, k)) return;
+      bool& fresh = fresh_.data()[k];
+      fresh = !begun_.begin(parameters_->of_use[k], copy);
+      if (!fresh || !is_used_again(use, k)) return;
       // Which of a unit's uses its backward comes to first is the unit's affair.
       Backend::clear(gradient_pointer_[k] + copy * e.reduction.from_size, e.reduction.from_size);
-      fresh_[k] = false;
+      fresh = false;
     });
   }
   void after_backward(std::size_t use, std::size_t copy) override {
@@ -214,12 +216,12 @@ class parameter_store final : public parameter_service {
     return false;
   }
 
-  [[nodiscard]] std::vector<typename updating::resting> resting_parameters() const {
-    std::vector<typename updating::resting> all;
+  /// `use` of each parameter that is trained, where it rests.
+  template <class Use>
+  void for_each_at_rest(Use const& use) const {
     for (std::size_t n = 0; n < parameters_->entry.size(); ++n)
       if (parameter_entry const& e = parameters_->entry[n]; e.trainable)
-        all.push_back({&e, value_.data() + e.offset, reduced(n), master(n), state(n)});
-    return all;
+        use(typename updating::resting{&e, value_.data() + e.offset, reduced(n), master(n), state(n)});
   }
 
   void initialise(std::uint64_t seed) {
@@ -285,8 +287,8 @@ class parameter_store final : public parameter_service {
   room<master_type> state_;
   std::vector<T*> value_pointer_;
   std::vector<T*> gradient_pointer_;
-  std::unique_ptr<bool[]> fresh_;  ///< of each use: what stands in its gradient counts for nothing
-  begun_copies begun_;             ///< whose gradient of this step stands in `gradient_`
+  arena<bool> fresh_;   ///< of each use: what stands in its gradient counts for nothing
+  begun_copies begun_;  ///< whose gradient of this step stands in `gradient_`
   gatherer gatherer_;
   gradient_reducer<Communicator, Elements> reducer_;
   updating update_;

@@ -43,15 +43,17 @@ class parameter_update {
     std::array<master_type*, slots> state{};
   };
 
-  /// `scratch` has room for `stage_parameters::scratch` elements.
-  parameter_update(process_groups<Communicator>& comm, parameter_table const& parameters,
-                   std::vector<resting> const& all, T* scratch)
+  /// `each(use)` calls `use` with each of them; `scratch` has room for `stage_parameters::scratch` elements.
+  template <class Each>
+  parameter_update(process_groups<Communicator>& comm, parameter_table const& parameters, Each const& each, T* scratch)
       : comm_(&comm),
         my_value_(scratch + parameters.update_piece),
         piece_(scratch),
-        parts_(parts_of(all)),
-        list_(listed_of_parts()),
+        parts_(parts_of(each)),
+        list_(list_of_parts()),
         returning_(comm, in_place_) {}
+  parameter_update(parameter_update const&) = delete;
+  parameter_update& operator=(parameter_update const&) = delete;
 
   [[nodiscard]] std::size_t bytes() const {
     if constexpr (listed)
@@ -73,8 +75,8 @@ class parameter_update {
   void run(options const& o, update_facts facts) requires(!listed) {
     each([&](std::size_t first, std::size_t last) {
       for (std::size_t k = first; k < last; ++k) {
-        facts.decays = parts_[k].of.decays;
-        update(o, facts, parts_[k].of);
+        facts.decays = listed_[k].decays;
+        update(o, facts, listed_[k]);
       }
     });
   }
@@ -83,7 +85,6 @@ class parameter_update {
   /// Where a part is updated; `rest` is its parameter's copy.
   struct part {
     parameter_entry const* entry;
-    listed_part of;
     T* value;  ///< in the state's layout
     T* rest;
     gradient_type const* gradient;  ///< at rest
@@ -94,37 +95,40 @@ class parameter_update {
   }
 
   /// Those that are updated where they rest, and then the others.
-  std::vector<part> parts_of(std::vector<resting> const& all) {
+  template <class Each>
+  std::vector<part> parts_of(Each const& each) {
     std::vector<part> parts;
-    for (resting const& r : all) {
+    each([&](resting const& r) {
       parameter_entry const& e = *r.entry;
       if (rests_as_state(e)) {
-        parts.push_back({&e, listed_as(r, 0, r.value, r.gradient, e.state_size), r.value, r.value, r.gradient});
+        parts.push_back({&e, r.value, r.value, r.gradient});
+        listed_.push_back(listed_as(r, 0, r.value, r.gradient, e.state_size));
       } else if (e.updates_in_place(comm_->mesh_of_ranks())) {
         std::size_t const size = e.to_state.to_size;
         for (std::size_t copy = 0; copy < e.copies; ++copy, ++in_place_) {
           T* const rest = r.value + copy * e.gather.from_size;
           T* const mine = rest + comm_->along(e.to_state.step[0].axis).rank() * size;
           gradient_type const* const g = r.gradient + copy * size;
-          parts.push_back({&e, listed_as(r, copy, mine, g, size), mine, rest, g});
+          parts.push_back({&e, mine, rest, g});
+          listed_.push_back(listed_as(r, copy, mine, g, size));
         }
       }
-    }
+    });
     where_they_rest_ = parts.size();
-    for (resting const& r : all) {
+    each([&](resting const& r) {
       parameter_entry const& e = *r.entry;
-      if (rests_as_state(e) || e.updates_in_place(comm_->mesh_of_ranks())) continue;
+      if (rests_as_state(e) || e.updates_in_place(comm_->mesh_of_ranks())) return;
       for (std::size_t copy = 0; copy < e.copies; ++copy) {
         T* const rest = r.value + copy * e.gather.from_size;
         T* const mine = e.to_state.empty() ? rest : my_value_;
         gradient_type const* const g = r.gradient + copy * e.reduction.to_size;
-        parts.push_back({&e,
-                         listed_as(r, copy, mine, e.gradient_to_state.empty() ? g : my_gradient(e), e.to_state.to_size),
-                         mine, rest, g});
+        parts.push_back({&e, mine, rest, g});
+        listed_.push_back(
+            listed_as(r, copy, mine, e.gradient_to_state.empty() ? g : my_gradient(e), e.to_state.to_size));
         // A step that is skipped writes none, and what lies in scratch then goes back to where the part rests.
-        parts.back().of.rounded = nullptr;
+        listed_.back().rounded = nullptr;
       }
-    }
+    });
     return parts;
   }
   static listed_part listed_as(resting const& r, std::size_t copy, T* value, gradient_type const* g, std::size_t size) {
@@ -143,14 +147,11 @@ class parameter_update {
     return reinterpret_cast<gradient_type*>(my_value_ + slot<T>(e.to_state.to_size));
   }
 
-  [[nodiscard]] auto listed_of_parts() const {
-    if constexpr (listed) {
-      std::vector<listed_part> all;
-      for (part const& p : parts_) all.push_back(p.of);
-      return all;
-    } else {
+  [[nodiscard]] auto list_of_parts() const {
+    if constexpr (listed)
+      return std::span<listed_part const>(listed_.data(), listed_.size());
+    else
       return none{};
-    }
   }
 
   /// `update(first, last)` of all parts, with what goes before it and after.
@@ -168,7 +169,7 @@ class parameter_update {
       if (!e.gradient_to_state.empty())
         redistribute(*comm_, e.gradient_to_state, p.gradient, my_gradient(e), rest_of_gradients);
       update(k, k + 1);
-      if constexpr (has_master) memory::copy(static_cast<master_type const*>(p.of.w), p.value, p.of.size);
+      if constexpr (has_master) memory::copy(static_cast<master_type const*>(listed_[k].w), p.value, listed_[k].size);
       if (!e.from_state.empty())
         redistribute(*comm_, e.from_state, static_cast<T const*>(p.value), p.rest, rest_of_scratch);
     }
@@ -212,6 +213,7 @@ class parameter_update {
   T* piece_;                         ///< in scratch: a piece of a gradient, widened
   std::size_t where_they_rest_ = 0;  ///< parts that are updated there
   std::size_t in_place_ = 0;         ///< of those that are gathered there
+  std::vector<listed_part> listed_;  ///< what the optimizer is given of each part
   std::vector<part> parts_;
   typename list_type<listed>::type list_;
   redistributions_in_flight<Communicator, T> returning_;  ///< updated parameters, to their rest layout

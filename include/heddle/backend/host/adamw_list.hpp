@@ -6,7 +6,6 @@
 #include <heddle/tensor/listed_parameter.hpp>
 #include <heddle/tensor/step_numbers.hpp>
 #include <span>
-#include <vector>
 
 namespace heddle::host {
 
@@ -19,7 +18,8 @@ class adamw_list {
   using coefficients = std::array<adamw_coefficients, 2>;
   using parameter = listed_parameter<Value, Master, Gradient, 2>;
 
-  explicit adamw_list(std::span<parameter const> all) : all_(all.begin(), all.end()) {}
+  /// The list stays the caller's.
+  explicit adamw_list(std::span<parameter const> all) : all_(all) {}
   /// In the memory that `Backend` computes in.
   [[nodiscard]] std::size_t bytes() const { return 0; }
 
@@ -45,7 +45,7 @@ class adamw_list {
   }
 
  private:
-  std::vector<parameter> all_;
+  std::span<parameter const> all_;
   coefficients given_{}, of_step_{};
 };
 

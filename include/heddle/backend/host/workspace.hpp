@@ -19,14 +19,14 @@ class workspace {
     if (bytes > size_) {
       memory_.reset();
       size_ = 0;
-      memory_ = heddle::detail::allocate_block<std::byte>(bytes);
+      memory_ = heddle::detail::allocate_block(bytes);
       size_ = bytes;
     }
     return memory_.get();
   }
 
  private:
-  heddle::detail::block<std::byte> memory_;
+  heddle::detail::block memory_;
   std::size_t size_ = 0;
 };
 
