@@ -22,9 +22,9 @@ struct free_block {
   void operator()(void* memory) const noexcept { ::operator delete(memory, block_alignment(bytes)); }
 };
 /// A block of memory, aligned to 128 bytes at least.
-using block = std::unique_ptr<std::byte, free_block>;
+using memory_block = std::unique_ptr<std::byte, free_block>;
 
-inline block allocate_block(std::size_t bytes) {
+inline memory_block allocate_block(std::size_t bytes) {
   void* const memory = ::operator new(bytes, block_alignment(bytes));
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   // Whole huge pages only: no more memory than was asked for. A refusal costs speed alone.

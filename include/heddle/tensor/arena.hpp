@@ -23,7 +23,7 @@ class arena {
   [[nodiscard]] std::size_t bytes() const { return elements_ * sizeof(T); }
 
  private:
-  detail::block memory_;
+  detail::memory_block memory_;
   std::size_t elements_ = 0;
 };
 

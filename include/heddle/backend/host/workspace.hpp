@@ -26,7 +26,7 @@ class workspace {
   }
 
  private:
-  heddle::detail::block memory_;
+  heddle::detail::memory_block memory_;
   std::size_t size_ = 0;
 };
 
