@@ -81,7 +81,8 @@ class Builder:
     def programs(self):
         """The calls that make each program, in the order of what is wanted most."""
         at = self.folder
-        counted = ["-Xlinker", "--wrap=cudaMalloc", "-Xlinker", "--wrap=cudaFree"]
+        counted = [word for name in ("cudaMalloc", "cudaFree", "cudaGraphInstantiate", "cudaGraphExecDestroy")
+                   for word in ("-Xlinker", f"--wrap={name}")]
 
         def device(name, source, flags=(), objects=(), more=()):
             return [[*self.device, *flags, ROOT / source, "-o", at / f"{name}.o"],
