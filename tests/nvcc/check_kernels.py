@@ -83,7 +83,7 @@ def main():
     release = release_of(asked.nvcc)
     text = asked.table.read_text(encoding="utf-8") if asked.table.exists() else ""
     if asked.update:
-        others = [line for line in text.splitlines() if line.startswith("| `") and f"| {asked.architecture} |" not in line]
+        others = [line for line in text.splitlines() if line.startswith("| `") and f"` | {asked.architecture} |" not in line]
         mine = [f"| `{name}` | {asked.architecture} | {registers} | {shared} |" for name, (registers, shared, _, _) in used.items()]
         head = ["# What the kernels use", "",
                 f"Registers of a thread and static shared memory of a block, by the report of nvcc {release}. None spills or has a stack",

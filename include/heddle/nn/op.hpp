@@ -275,7 +275,7 @@ struct placed {
   /// Fresh gradients become zeros, to be added to.
   template <class Context>
   static void clear_fresh(Context&, [[maybe_unused]] frame<element> const& f) {
-    for (std::size_t k = 0; k < (place::trains ? uses.size() : 0); ++k)
+    for (std::size_t k = 0; k != (place::trains ? uses.size() : 0); ++k)
       if (f.is_fresh(k)) Context::backend::clear(f.gradient[k], gradient_size[k]);
   }
 
@@ -295,7 +295,7 @@ struct placed {
  private:
   static constexpr auto gradient_size = [] {
     std::array<std::size_t, uses.size()> sizes{};
-    for (std::size_t k = 0; k < uses.size(); ++k) sizes[k] = local_size(mesh, uses[k].dims, uses[k].gradient);
+    for (std::size_t k = 0; k != uses.size(); ++k) sizes[k] = local_size(mesh, uses[k].dims, uses[k].gradient);
     return sizes;
   }();
   static constexpr std::size_t row_size = kernel::independent_rows == 0 ? 0 : place::input_size / all_rows;
