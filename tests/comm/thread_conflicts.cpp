@@ -120,6 +120,39 @@ TEST_CASE("unlike counts are named on both ranks (NC-1)") {
                  {"rank 0 sends 8 float32 to rank 1", "rank 1 receives 6 float32 from rank 0"});
 }
 
+TEST_CASE("unlike pieces and rows are named on both ranks, and what does not fit is refused") {
+  watchdog const guard;
+  std::array<float, 8> eight{};
+  std::array<float, 4> four{};
+  std::array<float, 12> twelve{};
+  std::span<float> const s8(eight), s4(four), s12(twelve);
+  std::array<std::span<float>, 2> const halves{s8.first(4), s8.last(4)}, others{s8.first(2), s8.last(6)};
+  std::array<std::span<float>, 2> const crossing{s8.first(5), s8.last(4)};
+  pieces const two(halves), two_others(others);
+  check_mismatch([&](auto& w) { w.all_reduce(two, reduction::sum); },
+                 [&](auto& w) { w.all_reduce(two, reduction::max); },
+                 {"rank 0 calls all_reduce of 8 float32 in 2 parts (sum)",
+                  "rank 1 calls all_reduce of 8 float32 in 2 parts (max)"});
+  check_mismatch([&](auto& w) { w.all_reduce(two); }, [&](auto& w) { w.all_reduce(two_others); },
+                 {"all_reduce of 8 float32 in 2 parts", "the first that differ are their parts 0, of 4 and of 2"});
+  check_mismatch([&](auto& w) { w.all_reduce_async(two).wait(); }, [&](auto& w) { w.all_reduce_async(s8).wait(); },
+                 {"all_reduce of 8 float32 in 2 parts", "all_reduce of 8 float32 (sum)"});
+  check_both<communication_error>([&](auto& w) { w.all_reduce(pieces(crossing)); },
+                                  {"piece 1 of 2 overlaps another or the operand; pass buffers that are apart"});
+  check_both<communication_error>([&](auto& w) { w.reduce_scatter_async(s8, pieces(halves)).wait(); },
+                                  {"reduce_scatter", "8 elements"});
+  std::array<gather_part<float>, 1> const in_two{{{s4.first(2), s8.first(4), 2}}}, in_one{{{s4.first(2), s8.first(4)}}};
+  check_mismatch([&](auto& w) { w.all_gather(gather_parts(in_two)); },
+                 [&](auto& w) { w.all_gather(gather_parts(in_one)); },
+                 {"the first that differ are their parts 0, of 4 in 2 rows and of 4"});
+  std::array<gather_part<float>, 1> const uneven{{{s4, s8, 3}}};
+  check_both<communication_error>([&](auto& w) { w.all_gather(gather_parts(uneven)); },
+                                  {"part 0 has 3 rows, and out 8 elements; pass a multiple of rows times ranks"});
+  std::array<gather_part<float>, 1> const inside{{{s12.first(4), s12.first(8), 2}}};
+  check_both<communication_error>([&](auto& w) { w.all_gather(gather_parts(inside)); },
+                                  {"part 0 has 2 rows, and in and out overlap; pass buffers that are apart"});
+}
+
 TEST_CASE("unlike types are named on both ranks, of equal count and of equal length in bytes (NC-2)") {
   watchdog const guard;
   std::array<float, 4> f{};

@@ -21,8 +21,9 @@ struct device_options {
   int driver = CUDART_VERSION;               ///< the newest toolkit that it serves; 0 where there is no driver
   std::size_t bytes = std::size_t{1} << 30;  ///< of each device
   int capability = 90;                       ///< compute capability, times ten
-  /// Whether a kernel has only the memory that its launch names, if that names any: all other is filled with what makes
-  /// NaN meanwhile, and must stay so, as must what the launch names as read. Costs three passes over all memory.
+  /// Whether a kernel has only the memory that its launch names, if that names any: all other of devices is filled with
+  /// what makes NaN meanwhile, and must stay so, as must what the launch names as read. Costs three passes over all
+  /// memory.
   bool only_named = false;
   /// That many waits of streams for events work; the next one, counted over all streams, does nothing: for tests that
   /// demand that each is missed. None is left out by default.

@@ -357,7 +357,7 @@ struct placed {
       }
       f.gradient = unread.data();
     }
-    if constexpr (!kernel::replaces_gradients) clear_fresh(c, f);
+    if constexpr (!std::is_same_v<typename kernel::replaces_gradients, kernel>) clear_fresh(c, f);
     kernel_backward(x_compute, y_compute, dy_compute, dx_compute);
     if constexpr (uses.size() != 0)
       if (!f.asked) c.after_backward(f.use, 0);
@@ -386,9 +386,10 @@ struct kernel_traits {
   /// Where `Place::trains` is false, backward leaves `frame::gradient` alone, which leads nowhere then; else, of frozen
   /// parameters, it leads to scratch.
   static constexpr bool skips_gradients = false;
-  /// Backward asks `frame::is_fresh(k)` for each use, and replaces what stands in a fresh gradient; else a fresh one is
-  /// cleared before, and backward adds to all.
-  static constexpr bool replaces_gradients = false;
+  /// The kernel itself, where its backward asks `frame::is_fresh(k)` for each use, and replaces what stands in a fresh
+  /// gradient; else a fresh one is cleared before, and backward adds to all. (A type: a kernel that derives from
+  /// another and has a backward of its own does not inherit the promise.)
+  using replaces_gradients = void;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;
   static constexpr std::size_t forward_scratch = 0;

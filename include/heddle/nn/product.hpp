@@ -24,7 +24,7 @@ struct product : primitive {
     static constexpr bool keeps_input = Place::trains;
     static constexpr bool rows_from_input = true;
     static constexpr bool skips_gradients = true;
-    static constexpr bool replaces_gradients = true;
+    using replaces_gradients = kernel;
     static constexpr bool adds_forward = true;
     static constexpr bool adds_backward = true;
     static constexpr std::size_t k = detail::local_product_v<Place, In>;

@@ -53,6 +53,7 @@ struct adamw {
   }
 
   /// An update of many parameters together, whose facts lie in the backend's memory.
+  using lists_of = adamw;
   template <class Backend, class Value, class Master, class Gradient>
   using list = typename Backend::template adamw_list<Backend, Value, Master, Gradient>;
   /// What the list is told of a step: without weight decay, and with it.

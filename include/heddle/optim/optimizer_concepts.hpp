@@ -56,6 +56,7 @@ concept UpdatesFrom = std::is_same_v<Master, Gradient> ||
 /// Whether the optimizer updates many parameters together on this backend, by what lies in its memory.
 template <class O, class Backend, class Value, class Master, class Gradient>
 concept UpdatesLists = UpdatesFrom<O, Master, Gradient> && requires(typename O::options const& options) {
+  requires std::is_same_v<typename O::lists_of, O>;
   typename O::template list<Backend, Value, Master, Gradient>;
   O::coefficients_of(options, 0.0);
 };
@@ -78,8 +79,9 @@ concept UpdatesLists = UpdatesFrom<O, Master, Gradient> && requires(typename O::
 /// precision T is the type of the master weights; an `update` that takes its gradient as a `G const* g`, G a type of
 /// its own, is given it as it stands, and any other in pieces that are widened before. `list<Backend, Value, Master,
 /// Gradient>` and `coefficients_of(options, learning_rate)` update all parameters together (backend/host/adamw_list.hpp
-/// has the members of a list): their step waits for nothing on the host. Where a backend has no such list, `update` is
-/// called.
+/// has the members of a list): their step waits for nothing on the host. `using lists_of = ` the optimizer itself says
+/// that they are its own, and not those of an optimizer that it derives from, whose `update` it may replace. Where a
+/// backend has no such list, `update` is called.
 /// **Laws.** Element-wise: updating two halves equals updating the whole, so any layout of parameter, gradient and
 /// state that agree will do.
 /// **Models.** adamw.

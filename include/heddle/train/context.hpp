@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <heddle/comm/reduction.hpp>
 #include <heddle/layout/names.hpp>
+#include <heddle/tensor/host_memory.hpp>
 #include <heddle/tensor/local_index_map.hpp>
 #include <heddle/tensor/process_groups.hpp>
 #include <heddle/tensor/random_key.hpp>
 #include <heddle/tensor/redistribute.hpp>
 #include <heddle/train/parameter_service.hpp>
 #include <span>
+#include <type_traits>
 
 namespace heddle {
 
@@ -39,9 +41,14 @@ class step_context {
     return some;
   }
 
-  /// The key of random site `site` in layer `layer`: of this step, and never that of initial weights.
-  [[nodiscard]] step_key key(std::size_t site, std::size_t layer) const {
-    return {{seed_, key_step(step_), layer * max_sites + site}, step_in_memory_};
+  /// The key of random site `site` in layer `layer`: of this step, and never that of initial weights. A `random_key`
+  /// where the host can read the step, and else a `step_key`, which the backend's `dropout` takes.
+  [[nodiscard]] auto key(std::size_t site, std::size_t layer) const {
+    step_key const of_step{{seed_, key_step(step_), layer * max_sites + site}, step_in_memory_};
+    if constexpr (std::is_same_v<typename Backend::memory, host_memory>)
+      return static_cast<random_key>(of_step);
+    else
+      return of_step;
   }
   static constexpr std::uint64_t key_step(std::uint64_t step) { return step + 1; }
   /// From now on `key_step` of the step is found there, in the backend's memory.

@@ -119,22 +119,24 @@ class parameter_store final : public parameter_service {
     });
   }
   void after_backward(std::size_t use, std::size_t copy) override {
-    if (!windows_ && !reduces_now_) return;
-    for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
-      if (!e.trainable) return;
-      if (at_once_) {
-        reducer_.add(parameters_->of_use[k], copy, static_cast<T const*>(gradient_pointer_[k]));
-        return;
-      }
-      gradient_type* const sum = gradient_.data() + e.gradient_offset + copy * e.reduction.from_size;
-      if (windows_) {
+    auto const sum_of = [&](parameter_entry const& e) {
+      return gradient_.data() + e.gradient_offset + copy * e.reduction.from_size;
+    };
+    if (at_once_ || windows_)
+      for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
         T const* const left = gradient_pointer_[k];
-        begun_.begin(parameters_->of_use[k], copy) ? memory::add(left, sum, e.reduction.from_size)
-                                                   : memory::copy(left, sum, e.reduction.from_size);
-      }
-      // An accumulated gradient is complete when the last of its uses has added to it.
-      if (reduces_now_ && e.last_use == k)
-        reducer_.add(parameters_->of_use[k], copy, static_cast<gradient_type const*>(sum));
+        if (!e.trainable) return;
+        if (at_once_)
+          reducer_.add(parameters_->of_use[k], copy, left);
+        else
+          begun_.begin(parameters_->of_use[k], copy) ? memory::add(left, sum_of(e), e.reduction.from_size)
+                                                     : memory::copy(left, sum_of(e), e.reduction.from_size);
+      });
+    if (at_once_ || !reduces_now_) return;
+    // An accumulated gradient is complete when the last of its uses has added to it: of a unit with two, only now.
+    for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
+      if (e.trainable && e.last_use == k)
+        reducer_.add(parameters_->of_use[k], copy, static_cast<gradient_type const*>(sum_of(e)));
     });
   }
   [[nodiscard]] std::size_t parameter_slot(std::size_t use, std::size_t copy) const override {

@@ -66,7 +66,8 @@ class parameter_update {
   void begin_step(options const& o, double learning_rate) {
     if constexpr (listed) list_.begin_step(Optimizer::coefficients_of(o, learning_rate));
   }
-  /// One optimizer step of every parameter, by numbers in the backend's memory. One that skips changes no bit.
+  /// One optimizer step of every parameter, by numbers in the backend's memory. One that skips changes no bit of
+  /// masters and state; of a part that is updated in scratch it writes the master's value once more.
   void run(step_numbers* now) requires(listed) {
     list_.prepare(now);
     each([&](std::size_t first, std::size_t last) { list_.update(first, last, now); });

@@ -62,7 +62,9 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
         capture_(captures, trace),
         sent_activation_(in_flight_),
         sent_gradient_(in_flight_) {
-    if (captures) detail::check_capture(detail::Records<memory>, store::listed, comm.mesh_of_ranks().size());
+    if (captures)
+      detail::check_capture(detail::Records<memory>, store::listed, comm.mesh_of_ranks().size(),
+                            comm.mesh_of_ranks().axes);
     if (p.parameters->serves()) context_.serve(&store_);
     context_.find_step_in(&steering_.data()->random_step);
   }
@@ -86,7 +88,9 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   loss_sum evaluate(std::int32_t const* tokens, std::int32_t const* targets) override {
     begin_call();
     take_tokens(tokens, targets);
-    steering_.begin({.agreement = agreement_summand(0, 0), .count = counted_targets()});
+    steering_.begin({.agreement = agreement_summand(0, 0),
+                     .count = counted_targets(),
+                     .random_step = program::context::key_step(0)});
     count_targets();
     context_.begin_step(0, 0, false);
     for (std::size_t m = 0; m < p_->micro_batches; ++m) {
@@ -109,7 +113,7 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
   void logits(std::int32_t const* tokens, std::span<logit> out) override {
     begin_call();
     take_tokens(tokens, tokens);
-    steering_.begin({.agreement = agreement_summand(0, 0)});
+    steering_.begin({.agreement = agreement_summand(0, 0), .random_step = program::context::key_step(0)});
     arena<T> const all(out.size());
     context_.begin_step(0, 0, false);
     if (p_->is_last) {

@@ -16,16 +16,20 @@ concept Records = requires {
 };
 
 /// What a step must be to be captured: an error names what is not so.
-inline void check_capture(bool records, bool listed, std::size_t ranks) {
+inline void check_capture(bool records, bool listed, std::size_t ranks, std::size_t axes) {
   std::string const asked = "trainer: 'capture' asks for steps that are replayed as a graph, ",
                     off = "leave it off, or ";
   if (!records) throw error(asked + "and the host has none; " + off + "train on a device (cuda_backend)");
   if (!listed)
     throw error(asked + "and this optimizer is told its facts by the host in the midst of them; " + off +
-                "give it a 'list' and 'coefficients_of', as heddle::adamw has them");
+                "give it a 'list' and 'coefficients_of', as heddle::adamw has them, and masters of the type that "
+                "gradients are computed with in");
   if (ranks != 1)
     throw error(asked + "and this mesh has " + std::to_string(ranks) +
                 " ranks, whose calls to each other no graph of one of them has; " + off + "train on one rank");
+  if (axes != 0)
+    throw error(asked + "and this mesh has axes, of one rank each, whose calls are counted when they are made; " + off +
+                "name no axis: plan<mesh<>, ...>");
 }
 
 }  // namespace detail

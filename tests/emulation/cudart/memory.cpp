@@ -107,7 +107,7 @@ void keep(std::vector<kept>& all, allocation const& one, std::uintptr_t begin, s
 std::string memory_registry::run_confined(std::vector<range> const& uses, std::function<void()> const& body) const {
   std::vector<kept> all;
   for (auto const& [begin, one] : all_) {
-    if (!one.live) continue;
+    if (!one.live || one.pinned) continue;  // what is pinned is the host's, whose threads write it meanwhile
     // The bytes that are used, in order; then those between are hidden, and those that are only read must stay.
     std::set<std::uintptr_t> edges{one.begin, one.begin + one.bytes};
     for (range const& use : uses)

@@ -42,7 +42,8 @@ class memory_registry {
   [[nodiscard]] allocation const* find(std::uintptr_t address) const;
   /// What is wrong with a use of these bytes by work of `device`, or an empty text; and the allocation, if it is one.
   [[nodiscard]] std::string fault_of(range const& used, allocation const** found) const;
-  /// Runs `body()`, which may use nothing but these bytes. Returns what it did beside, or an empty text.
+  /// Runs `body()`, which may use nothing of devices' memory but these bytes. Returns what it did beside, or an empty
+  /// text.
   std::string run_confined(std::vector<range> const& uses, std::function<void()> const& body) const;
   /// Live ones, or the bytes of them.
   [[nodiscard]] std::size_t count() const;

@@ -75,9 +75,8 @@ struct collective_call {
   if (call.op == operation::barrier) return text;
   if (call.op == operation::split) return text + " named " + in_quotes(call.label);
   if (call.unequal()) return text + " with unequal counts of " + name_of(call.kind);
-  if (call.part_of != nullptr)
-    return text + " of " + amount(call.count, call.kind) + " in " + std::to_string(call.parts()) + " parts";
   text += " of " + amount(call.count, call.kind);
+  if (call.part_of != nullptr) text += " in " + std::to_string(call.parts()) + " parts";
   if (call.reduces()) text += std::string(" (") + name_of(call.how) + ')';
   if (call.op == operation::broadcast) text += " from root " + std::to_string(call.root);
   return text;

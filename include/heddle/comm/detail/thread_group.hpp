@@ -131,6 +131,8 @@ class thread_group {
   void run_second(std::size_t m, std::uint64_t* tally);
   void copy_block(std::size_t m, std::size_t source, std::size_t from, std::size_t to, std::size_t count,
                   std::uint64_t* tally, std::size_t part = 0);
+  void copy_rows(std::size_t m, std::size_t source, std::size_t piece, std::uint64_t* tally, std::size_t part);
+  void count_read(std::size_t m, std::size_t source, std::size_t count, std::uint64_t* tally);
   void join_block(collective_call const& call, std::size_t begin, std::size_t count, void* out);
   void join_pieces(std::size_t m, std::size_t begin, std::size_t count);
   void count_sent(std::size_t m, operation op, std::size_t elements, std::size_t element_size);

@@ -36,12 +36,29 @@ inline void thread_group::copy_block(std::size_t m, std::size_t source, std::siz
       std::memcpy(end, begin, count * mine.element_size);
     }
   }
+  count_read(m, source, count, tally);
+}
+inline void thread_group::count_read(std::size_t m, std::size_t source, std::size_t count, std::uint64_t* tally) {
+  collective_call const& mine = members_[m].call;
   if (source == m) return;
   if (tally != nullptr) {
     tally[source] += count;
   } else {
     count_sent(source, mine.op, count, mine.element_size);
   }
+}
+
+/// The rows of `source`, `piece` elements each, to where they belong among the rows of all in the result of `m`.
+inline void thread_group::copy_rows(std::size_t m, std::size_t source, std::size_t piece, std::uint64_t* tally,
+                                    std::size_t part) {
+  collective_call const& mine = members_[m].call;
+  call_part const to = mine.part(part);
+  std::size_t const bytes = piece * mine.element_size;
+  if (bytes == 0) return;
+  char const* in = static_cast<char const*>(members_[source].call.part(part).in);
+  char* out = static_cast<char*>(to.out) + source * bytes;
+  for (std::size_t row = 0; row < to.rows; ++row, in += bytes, out += size() * bytes) std::memcpy(out, in, bytes);
+  count_read(m, source, to.rows * piece, tally);
 }
 
 /// Elements [begin, begin + count) of all members' buffers, joined.
@@ -101,14 +118,7 @@ inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
         join_pieces(m, begin, count);
       else
         join_block(mine, begin, count, static_cast<char*>(mine.out) + to * mine.element_size);
-      for (std::size_t q = 0; q < n; ++q) {
-        if (q == m) continue;
-        if (tally != nullptr) {
-          tally[q] += count;
-        } else {
-          count_sent(q, mine.op, count, mine.element_size);
-        }
-      }
+      for (std::size_t q = 0; q < n; ++q) count_read(m, q, count, tally);
       return;
     }
     case operation::all_gather:
@@ -116,13 +126,10 @@ inline void thread_group::run_first(std::size_t m, std::uint64_t* tally) {
         std::size_t const all = mine.part(part).count, rows = mine.part(part).rows;
         for (std::size_t step = 0; step < n; ++step) {  // start at the own chunk, so that not all read the same one
           std::size_t const q = (m + step) % n;
-          if (rows == 1) {
+          if (rows == 1)
             copy_block(m, q, 0, chunk_begin(all, n, q), chunk_count(all, n, q), tally, part);
-          } else {
-            std::size_t const piece = all / (rows * n);
-            for (std::size_t row = 0; row < rows; ++row)
-              copy_block(m, q, row * piece, (row * n + q) * piece, piece, tally, part);
-          }
+          else
+            copy_rows(m, q, all / (rows * n), tally, part);
         }
       }
       return;
