@@ -5,6 +5,7 @@ test_device_check.py ROOT BUILD emulated|none NVCC|none"""
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ NUMBER = (int, float)
 OPTIONAL = (int, float, type(None))
 # Every key of results.json: a type, or what the objects of a list have. docs/reference/device-check.md says what they mean.
 SCHEMA = {
-    "schema": int, "complete": bool, "emulated": bool, "minutes": NUMBER, "seconds": NUMBER,
+    "schema": int, "complete": bool, "emulated": bool, "begun": str, "version": str, "minutes": NUMBER, "seconds": NUMBER,
     "device": {"name": str, "capability": str, "driver": str, "memory_mebibytes": int, "nvcc": str, "processor_cores": int,
                "machine": str},
     "built": [{"name": str, "status": str, "seconds": NUMBER, "log": str}],
@@ -38,16 +39,21 @@ SCHEMA = {
     "sanitizer": [{"name": str, "tool": str, "passed": bool, "seconds": NUMBER, "said": list}],
     "cut": [{"what": str, "why": str}],
 }
-# A program that "nvcc" makes: by its name it does what the real one does, or nothing. FAILS and SLOW are names.
+# A program that "nvcc" makes: by its name it does what the real one does, or nothing. FAILS, SLOW, HANGS (after its first line),
+# SPOILT (prints what is no JSON) and NO_ROOM are names.
 SCRIPT = r"""#!/bin/bash
 name=$(basename "$0")
 [ "$name" != "$FAILS" ] || { echo "a case failed"; exit 1; }
-[ "$name" != "$SLOW" ] || sleep 60
+[ "$name" != "$SLOW" ] || { echo $$ > "$0.pid"; sleep 60; }
+[ "$name" != "$SPOILT" ] || { echo '{"seconds": [1], "losses": [nan]}'; exit 0; }
+[ "$name" != "$NO_ROOM" ] || { echo '{"ledger_bytes": 640, "free_bytes": 64}'; exit 3; }
 case "$name" in
   device-kernels)
-    echo '{"kind": "device", "name": "Planted"}'
+    echo "order $CUDA_DEVICE_ORDER, device $CUDA_VISIBLE_DEVICES"
+    echo '{"kind": "device", "name": "'${DEVICE:-Planted GPU}'"}'
     for seconds in 2e-3 1e-3; do
       echo '{"kind": "limit", "name": "copy", "type": "fp32", "unit": "byte", "amount": 4e9, "seconds": '$seconds'}'
+      [ "$name" != "$HANGS" ] || { printf '{"kind": "ker'; sleep 60; }
       echo '{"kind": "limit", "name": "product", "type": "bf16", "unit": "flop", "amount": 1e12, "seconds": '$seconds'}'
     done
     echo '{"kind": "kernel", "name": "add", "type": "bf16", "unit": "byte", "amount": 2e9, "seconds": 1e-3}' ;;
@@ -132,25 +138,37 @@ class Planted(Folder):
         make = f"""#!/bin/bash
 echo "$*" >> {self.at}/calls
 case "$*" in *--version*) echo planted 1.0; exit 0 ;; *-E*) exit "${{NO_HEADERS:-1}}" ;; esac
-[ -z "$SLOW_COMPILER" ] || sleep 60
+[ -z "$SLOW_COMPILER" ] || [[ "$*" == *probe* ]] || {{ echo $$ > {self.at}/compiling.pid; sleep 60; }}
 while [ "$1" != -o ]; do shift; done
 [[ "$2" != *"$UNCOMPILED"* ]] || [ -z "$UNCOMPILED" ] || {{ echo "an error of the compiler"; exit 1; }}
 cp {self.at}/script "$2"; chmod +x "$2"
 """
         self.command(self.tools / "bin" / "nvcc", make)
         self.command(self.at / "bin" / "planted-cxx", make)
+        self.command(self.tools / "bin" / "compute-sanitizer", '#!/bin/bash\necho "of the sanitizer"; exit "${SANITIZER:-0}"\n')
+        # A PyTorch without a GPU, whatever this machine's Pythons have.
+        (self.at / "python").mkdir()
+        (self.at / "python" / "torch.py").write_text("class cuda:\n    is_available = staticmethod(lambda: False)\n")
         self.gpu("Planted GPU, 9.0, 555.1, 81559")
         for header in programs.HEADERS:
             (self.deps / header.split("/")[0].lower() / "include" / header).parent.mkdir(parents=True)
             (self.deps / header.split("/")[0].lower() / "include" / header).write_text("")
 
     def gpu(self, *lines):
-        self.command(self.at / "bin" / "nvidia-smi", "#!/bin/bash\n" + ("".join(f"echo '{one}'\n" for one in lines) or "exit 9\n"))
+        """What nvidia-smi says of the GPUs; of one by its number, as the driver numbers them."""
+        (self.at / "gpus").write_text("".join(f"{one}\n" for one in lines))
+        self.command(self.at / "bin" / "nvidia-smi", f"""#!/bin/bash
+[ -s {self.at}/gpus ] || exit 9
+[ "${{@: -2:1}}" = -i ] || exec cat {self.at}/gpus
+[[ "${{@: -1}}" =~ ^[0-9]+$ ]] && sed -n "$((${{@: -1}} + 1))p" {self.at}/gpus
+""")
+
+    def on(self, environment):
+        return {"PATH": f"{self.at}/bin:{os.environ['PATH']}", "CUDA_HOME": str(self.tools), "CXX": "planted-cxx",
+                "HEDDLE_BUILD": str(self.at / "build"), "PYTHONPATH": str(self.at / "python")} | environment
 
     def planted(self, *arguments, **environment):
-        return self.check("--deps", self.deps, *arguments, **{
-            "PATH": f"{self.at}/bin:{os.environ['PATH']}", "CUDA_HOME": str(self.tools), "CXX": "planted-cxx",
-            "HEDDLE_BUILD": str(self.at / "build")} | environment)
+        return self.check("--deps", self.deps, *arguments, **self.on(environment))
 
     def test_what_it_does_on_a_device(self):
         ended = self.planted()
@@ -170,15 +188,73 @@ cp {self.at}/script "$2"; chmod +x "$2"
         self.assertIn("arch=compute_90,code=sm_90", calls)
         self.assertIn(f"-isystem={(self.deps / 'eigen' / 'include').resolve()}", calls)
         self.assertNotIn("compute_80", calls)
+        # The host's code by the compiler that was asked for, and the toolkit's libraries where the toolkit is.
+        self.assertEqual(calls.count("-ccbin planted-cxx"), calls.count("arch=compute_90") + calls.count("-rpath="))
+        self.assertIn(f"-lcublasLt -Xlinker -rpath={self.tools.resolve()}/lib64", calls)
+        self.assertIn("order PCI_BUS_ID, device 0", (self.out / "logs" / "device-kernels.txt").read_text())
+        self.assertEqual([(one["tool"], one["passed"]) for one in result["sanitizer"]],
+                         [("memcheck", True), ("memcheck", True), ("racecheck", True)])
 
     def test_a_failure_is_the_results(self):
         for fault, where in (({"FAILS": "primitives"}, "primitives"), ({"LOSS": "5.6"}, "steps of `tiny` in fp32, **failed**"),
-                             ({"BYTES": "65"}, "**failed**"), ({"UNCOMPILED": "graph.o"}, "compiling it failed")):
+                             ({"LOSS": "nan"}, "Training `tiny` **failed**"), ({"BYTES": "65"}, "**failed**"),
+                             ({"UNCOMPILED": "graph.o"}, "compiling it failed"), ({"FAILS": "device-kernels"}, "a case failed"),
+                             ({"SPOILT": "device-kernels"}, "not as expected"), ({"DEVICE": "Other GPU"}, "it ran on Other GPU"),
+                             ({"SANITIZER": "99"}, "of the sanitizer")):
             with self.subTest(fault=fault):
                 ended = self.planted(**fault)
                 self.assertEqual(ended.returncode, 1, ended.stdout + ended.stderr)
                 self.results()
                 self.assertIn(where, (self.out / "results.md").read_text())
+
+    def test_one_models_failure_is_its_own(self):
+        self.assertEqual(self.planted(SPOILT="gpt2-124m").returncode, 1)
+        result = self.results()
+        self.assertIn("not as expected", {one["name"]: "".join(one["said"]) for one in result["tests"]}["gpt2-124m"])
+        self.assertEqual([one["name"] for one in result["steps"]], ["gpt2-350m", "gpt2-1.5b"])
+        self.assertTrue(result["complete"])
+
+    def test_what_says_nothing_of_heddle_is_left_out(self):
+        ended = self.planted(NO_ROOM="gpt2-1.5b", SANITIZER="1")
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        result = self.results()
+        why = {one["what"]: one["why"] for one in result["cut"]}
+        self.assertEqual(why["gpt2-1.5b"], "the ledger has 640 bytes, and 64 are free on the device")
+        self.assertEqual(why["racecheck graph"], "it ended with status 1: of the sanitizer")
+        self.assertEqual(result["sanitizer"], [])
+
+    def test_lines_of_a_program_that_is_cut_are_kept(self):
+        ended = self.planted("--minutes", "0.25", HANGS="device-kernels")
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        result = self.results()
+        self.assertEqual(result["limits"], {"copy_bytes_per_second": 2e12})
+        self.assertIn("2,000.0 GB/s", (self.out / "results.md").read_text())
+        self.assertIn("the time was up", {one["what"]: one["why"] for one in result["cut"]}["device-kernels"])
+
+    def test_what_runs_ends_with_it(self):
+        for fault, at in (({"SLOW": "graph"}, self.at / "build-device-check" / "sm_90" / "graph.pid"),
+                          ({"SLOW_COMPILER": "1"}, self.at / "compiling.pid")):
+            with self.subTest(fault=fault):
+                self.out.mkdir(exist_ok=True)
+                (self.out / "results.json").write_text('{"complete": true}')
+                process = subprocess.Popen([ROOT / "tools" / "device-check", "--out", self.out, "--deps", self.deps],
+                                           stderr=subprocess.PIPE, env=os.environ | self.on(fault))
+                until = time.monotonic() + 60
+                while not (at.exists() and at.read_text().strip()) and time.monotonic() < until:
+                    time.sleep(0.05)
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=30)
+                self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+                with self.assertRaises(ProcessLookupError):
+                    os.kill(int(at.read_text()), 0)
+                # Nor is an earlier run's result taken for this one's.
+                self.assertFalse(self.results()["complete"])
+
+    def test_a_device_by_its_number(self):
+        self.gpu("Old GPU, 7.5, 555.1, 100", "Planted GPU, 9.0, 555.1, 81559")
+        self.assertEqual(self.planted(CUDA_VISIBLE_DEVICES="1,0").returncode, 0)
+        self.assertEqual(self.results()["device"]["name"], "Planted GPU")
+        self.assertIn("order PCI_BUS_ID, device 1", (self.out / "logs" / "device-kernels.txt").read_text())
 
     def test_a_budget_cuts_the_list_and_says_so(self):
         begin = time.monotonic()
@@ -207,6 +283,9 @@ cp {self.at}/script "$2"; chmod +x "$2"
         self.refused(["--deps", "no folder"], "--deps", self.at / "nowhere")
         self.refused(["--minutes", "above 0"], "--minutes", "0")
         self.refused(["CUDA_VISIBLE_DEVICES is empty"], CUDA_VISIBLE_DEVICES="")
+        self.refused(["does not know the GPU 5"], CUDA_VISIBLE_DEVICES="5")
+        self.refused(["cuBLASLt", "an error of the compiler"], UNCOMPILED="probe.o")
+        self.refused(["cuBLASLt", "a case failed"], FAILS="probe")
         self.gpu()
         self.refused(["nvidia-smi shows no GPU", "driver"])
         self.gpu("Old GPU, 7.5, 555.1, 100")

@@ -3,9 +3,12 @@
 import concurrent.futures
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import time
+
+import children
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -34,8 +37,7 @@ def include_folders(compiler, folders):
         place = next((path for path in places if (path / header).is_file()), None)
         if place is not None:
             found.append(place)
-        elif subprocess.run([compiler, "-x", "c++", "-E", "-o", os.devnull, "-"], input=f"#include <{header}>\n", text=True,
-                            capture_output=True).returncode:
+        elif children.ask([compiler, "-x", "c++", "-E", "-o", os.devnull, "-"], 20, f"#include <{header}>\n")[0] != 0:
             missing.append(name)
     return list(dict.fromkeys(found)), missing
 
@@ -43,29 +45,44 @@ def include_folders(compiler, folders):
 class Builder:
     """Programs for one architecture, in a folder; `until` is when compiling must have ended, by time.monotonic()."""
 
-    def __init__(self, folder, nvcc, compiler, architecture, includes, until):
-        self.folder, self.nvcc, self.compiler, self.until = folder, nvcc, compiler, until
+    def __init__(self, folder, nvcc, compiler, architecture, includes, until, chosen=False):
+        self.folder, self.compiler, self.until = folder, compiler, until
+        # nvcc's own choice of a compiler for the host's code is g++, unless the user has chosen.
+        self.nvcc = [nvcc, *(["-ccbin", compiler] if chosen else [])]
+        self.libraries = ["-lcublasLt", "-Xlinker", f"-rpath={library_folder(nvcc)}"]
         own = [f"-I{ROOT / name}" for name in ("include", "kernels")]
-        self.device = [nvcc, "-std=c++20", "-O2", "-DNDEBUG", "-gencode", f"arch=compute_{architecture},code=sm_{architecture}", *own,
+        self.device = [*self.nvcc, "-std=c++20", "-O2", "-DNDEBUG", "-gencode", f"arch=compute_{architecture},code=sm_{architecture}", *own,
                        *(f"-isystem={path}" for path in includes), "-x", "cu", "-c"]
         self.host = [compiler, "-std=c++20", "-O2", "-DNDEBUG", "-march=native", *own, *(f"-isystem{path}" for path in includes)]
         folder.mkdir(parents=True, exist_ok=True)
 
-    def call(self, command, log):
+    def call(self, command, log, environment=None):
         left = self.until - time.monotonic()
         if left <= 0:
             return "cut"
         with open(log, "a") as file:
             file.write(" ".join(map(str, command)) + "\n")
             file.flush()
-            # A session of its own: nvcc's own programs end with it.
-            process = subprocess.Popen(list(map(str, command)), stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-            try:
-                return "built" if process.wait(left) == 0 else "failed"
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                process.wait()
-                return "cut"
+            status, _ = children.run(command, left, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        return "cut" if status is None else "built" if status == 0 else "failed"
+
+    def probe(self, environment):
+        """What is wrong with nvcc, the linker or cuBLASLt's library, in their words; nothing where nothing is."""
+        source, log = self.folder / "probe.cu", self.folder / "probe.log"
+        source.write_text("#include <cublasLt.h>\n#include <cstdio>\n"
+                          'int main() { return std::printf("cuBLASLt %zu\\n", cublasLtGetVersion()) < 0; }\n')
+        log.unlink(missing_ok=True)
+        for command in [*self.calls("probe", source), [self.folder / "probe"]]:
+            status = self.call(command, log, environment)
+            if status != "built":
+                return "\n".join(log.read_text(errors="replace").strip().splitlines()[-12:]) + (
+                    "\nThe time for it was up." if status == "cut" else "")
+        return ""
+
+    def calls(self, name, source, flags=(), objects=(), more=()):
+        """nvcc's calls for a program of one source and objects."""
+        return [[*self.device, *flags, ROOT / source, "-o", self.folder / f"{name}.o"],
+                [*self.nvcc, self.folder / f"{name}.o", *objects, *more, *self.libraries, "-o", self.folder / name]]
 
     def make(self, name, steps):
         """One program: {name, status, seconds, log}."""
@@ -84,20 +101,16 @@ class Builder:
         counted = [word for name in ("cudaMalloc", "cudaFree", "cudaGraphInstantiate", "cudaGraphExecDestroy")
                    for word in ("-Xlinker", f"--wrap={name}")]
 
-        def device(name, source, flags=(), objects=(), more=()):
-            return [[*self.device, *flags, ROOT / source, "-o", at / f"{name}.o"],
-                    [self.nvcc, at / f"{name}.o", *objects, *more, "-lcublasLt", "-o", at / name]]
-
         tiny = ["-DHEDDLE_MODEL=tiny", "-DHEDDLE_PLAN=serial"]
         support = [at / f"train-{name}.o" for name in ("options", "run_log", "text_data")]
-        made = {"train-tiny": device("train-tiny", "tools/train_program/device.cu", ["-DHEDDLE_ON_DEVICE", *tiny], support),
-                "device-kernels": device("device-kernels", "bench/run/device_kernels.cu")}
+        made = {"train-tiny": self.calls("train-tiny", "tools/train_program/device.cu", ["-DHEDDLE_ON_DEVICE", *tiny], support),
+                "device-kernels": self.calls("device-kernels", "bench/run/device_kernels.cu")}
         for name, (layers, heads, width, sequences) in MODELS.items():
             sizes = {"LAYERS": layers, "HEADS": heads, "WIDTH": width, "SEQUENCES": sequences, "CONTEXT": CONTEXT,
                      "VOCABULARY": VOCABULARY}
-            made[name] = device(name, "bench/run/device_step.cu", [f"-DHEDDLE_{key}={value}" for key, value in sizes.items()])
+            made[name] = self.calls(name, "bench/run/device_step.cu", [f"-DHEDDLE_{key}={value}" for key, value in sizes.items()])
         for name, source in TESTS.items():
-            made[name] = device(name, source, objects=[at / "test-main.o", at / "test-runtime.o"], more=counted)
+            made[name] = self.calls(name, source, objects=[at / "test-main.o", at / "test-runtime.o"], more=counted)
         made["train-tiny-host"] = [[*self.host, *tiny, ROOT / "tools/train_program/main.cpp", ROOT / "tools/train_program/report.cpp",
                                     *support, "-pthread", "-o", at / "train-tiny-host"]]
         return made
@@ -116,8 +129,13 @@ class Builder:
         parts = {name: steps for name, steps in self.shared_parts().items() if str(steps[-1][-1]) in needed}
         results = []
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for group in (parts, made):
-                results += pool.map(lambda one: self.make(*one), group.items())
+            try:
+                for group in (parts, made):
+                    results += pool.map(lambda one: self.make(*one), group.items())
+            except BaseException:
+                children.end_all()  # the pool waits for its threads
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         return results
 
 
@@ -126,3 +144,10 @@ def find_nvcc():
     home = os.environ.get("CUDA_HOME")
     path = f"{home}/bin/nvcc" if home else shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
     return path, os.access(path, os.X_OK)
+
+
+def library_folder(nvcc):
+    """Where the toolkit's libraries are, in which a program looks for them when it is started."""
+    home = pathlib.Path(nvcc).resolve().parents[1]
+    places = [home / "lib64", home / "targets" / f"{platform.machine()}-linux" / "lib", home / "lib"]
+    return next((one for one in places if any(one.glob("libcublasLt.so*"))), places[0])

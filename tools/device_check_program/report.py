@@ -29,7 +29,7 @@ def markdown(result):
               if result["emulated"] else
               f"Compute capability {device['capability']}, driver {device['driver']}, {device['nvcc']}; {device['processor_cores']} cores.\n"
               if device else ""),
-             f"{result['seconds']:.0f} s of at most {result['minutes']:g} minutes" +
+             f"Begun {result['begun']}, heddle {result['version']}; {result['seconds']:.0f} s of at most {result['minutes']:g} minutes" +
              ("." if result["complete"] else "; **it has not ended**.") + "\n",
              "## Tests\n",
              table(("test", "result", "seconds"), [(one["name"], verdict(one), one["seconds"]) for one in result["tests"]])]
@@ -46,18 +46,21 @@ def markdown(result):
             parts.append("Training `tiny` **failed**:\n\n```text\n" + "\n".join(training["said"]) + "\n```\n")
     limits = result["limits"]
     parts.append("## Kernels\n")
-    if limits:
-        parts.append(f"A copy within the device's memory moves {rate(limits['copy_bytes_per_second'], 'byte')} (read and written), a bf16 "
-                     f"product of 8192³ does {rate(limits['product_flop_per_second'], 'flop')}: the better of before and after.\n"
-                     if not result["emulated"] else "")
+    if limits and not result["emulated"]:
+        measured = [text + rate(limits[key], unit) for key, text, unit in (
+            ("copy_bytes_per_second", "a copy within the device's memory (read and written) ", "byte"),
+            ("product_flop_per_second", "a bf16 product of 8192³ ", "flop")) if key in limits]
+        parts.append(f"The limits, the better of before and after: {', '.join(measured)}.\n")
     parts.append(table(("primitive", "type", "µs", "rate", "share of the limit"),
                        [(one["name"], one["type"], f"{1e6 * one['seconds']:.1f}", rate(one["per_second"], one["unit"]),
                          f"{one['share']:.2f}") for one in result["kernels"]]))
+    parts.append("Attention counts half of the square of queries and keys here, as much as is computed under the causal mask.\n")
     parts += ["## Training steps in bf16_mixed\n",
               table(("model", "ms a step", "tokens/s", "model FLOP/s", "of the measured product", "ledger", "device had less", "ledger met"),
                     [(one["name"], f"{1e3 * one['seconds']:.1f}", f"{one['tokens_per_second']:,.0f}",
                       rate(one["flop_per_second"], "flop"), "" if one["utilisation"] is None else f"{one['utilisation']:.2f}",
                       gibibytes(one["ledger_bytes"]), gibibytes(one["device_bytes"]), verdict(one)) for one in result["steps"]]),
+              "Model FLOP/s count attention's whole square, as the usual closed form does, though half of it is computed.\n",
               "## The same models in PyTorch\n",
               table(("model", "how", "version", "ms a step", "tokens/s", "memory", "times heddle's step"),
                     [(one["name"], one["how"], one["version"], f"{1e3 * one['seconds']:.1f}", f"{one['tokens_per_second']:,.0f}",
