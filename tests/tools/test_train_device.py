@@ -83,7 +83,9 @@ class Script(unittest.TestCase):
     def machine(self, *capabilities, nvcc="exit 0"):
         self.command(self.toolkit / "bin" / "nvcc", nvcc)
         if capabilities:
-            self.command(self.at / "nvidia-smi", "".join(f"echo {one}\n" for one in capabilities))
+            (self.at / "gpus").write_text("".join(f"{one}\n" for one in capabilities))
+            self.command(self.at / "nvidia-smi", f"""[ "$1" = -i ] || exec cat {self.at}/gpus
+[[ "$2" =~ ^[0-9]+$ ]] && sed -n "$(($2 + 1))p" {self.at}/gpus""")
         else:
             self.command(self.at / "nvidia-smi", "exit 9")
 
@@ -119,9 +121,12 @@ class Script(unittest.TestCase):
         self.refused(["capability 75", "80 or more"], "--device", "cuda")
         self.machine("9.0")
         self.refused(["CUDA_VISIBLE_DEVICES is empty"], "--device", "cuda", CUDA_VISIBLE_DEVICES="")
+        self.refused(["the GPU 3", "CUDA_VISIBLE_DEVICES"], "--device", "cuda", CUDA_VISIBLE_DEVICES="3")
         self.refused(["--ranks nccl", "8 ranks", "1 GPUs", "--ranks shared"], "--device", "cuda", "--ranks", "nccl")
         self.machine("9.0", "9.0", nvcc="exit 1")
         self.refused(["--ranks nccl", "nccl.h", "libnccl-dev"], "--device", "cuda", "--ranks", "nccl", "--plan", "dp2")
+        self.machine("9.0", "7.5")
+        self.refused(["the GPU 1", "capability 75"], "--device", "cuda", "--plan", "dp2")
 
     def test_options_that_do_not_go_together(self):
         self.machine("9.0")
@@ -132,15 +137,20 @@ class Script(unittest.TestCase):
         self.refused(["--list-plans: takes --model alone"], "--device", "cuda", "--list-plans")
 
     def test_ranks_have_a_device_each_where_there_are_enough(self):
-        self.machine("9.0", "8.0")
+        self.machine("9.0", "8.0", "9.0")
         self.assertEqual(self.built("--device", "cuda", "--plan", "dp2"), ("train-tiny-dp2-nccl", False))
-        self.assertIn("-Ddevice_architectures=90", (self.at / "asked").read_text())
+        # One program, for each kind of the GPUs that it uses, once.
+        self.assertIn("-Ddevice_architectures=80,90\n", (self.at / "asked").read_text())
+        self.assertEqual(self.built("--device", "cuda", "--plan", "dp2", CUDA_VISIBLE_DEVICES="0,2,1")[0], "train-tiny-dp2-nccl")
+        self.assertIn("-Ddevice_architectures=90\n", (self.at / "asked").read_text())
         self.assertEqual(self.built("--device", "cuda", "--plan", "dp2", "--ranks", "shared"), ("train-tiny-dp2-shared", False))
         self.assertEqual(self.built("--device", "cuda", "--plan", "dp2-pp2-tp2", "--precision", "bf16_mixed"),
                          ("train-tiny-dp2-pp2-tp2-bf16_mixed-shared", True))
         self.assertEqual(self.built("--device", "cuda", "--plan", "serial"), ("train-tiny-serial-shared", False))
         self.assertEqual(self.built("--device", "cuda", "--plan", "dp2", CUDA_VISIBLE_DEVICES="1"), ("train-tiny-dp2-shared", True))
-        self.assertIn("-Ddevice_architectures=80", (self.at / "asked").read_text())
+        self.assertIn("-Ddevice_architectures=80\n", (self.at / "asked").read_text())
+        self.built("--device", "cuda", "--plan", "serial", CXX="g++")
+        self.assertIn("-Ddevice_architectures=90 -Ddevice_compiler=g++\n", (self.at / "asked").read_text())
         self.machine("9.0", "9.0", nvcc="exit 1")
         self.assertEqual(self.built("--device", "cuda", "--plan", "dp2"), ("train-tiny-dp2-shared", True))
 

@@ -325,19 +325,19 @@ def first_visible():
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
 
 
-def look_for_device():
+def look_for_device(check):
     """The GPU that is used, from nvidia-smi."""
     ask = ["nvidia-smi", "--query-gpu=name,compute_cap,driver_version,memory.total", "--format=csv,noheader,nounits"]
-    status, said = children.ask(ask, 30)
+    status, said = children.ask(ask, min(30, check.left()))
     if status is None:
-        refuse("nvidia-smi did not answer within 30 s; see that the driver works")
+        refuse("nvidia-smi did not answer in time; see that the driver works")
     lines = said.strip().splitlines() if status == 0 else []
     if not lines:
         refuse("nvidia-smi shows no GPU; run this where there is one, with NVIDIA's driver")
     first = first_visible()
     if first == "":
         refuse("CUDA_VISIBLE_DEVICES is empty, so that no GPU is seen; name the one that is to be used, or unset it")
-    status, said = children.ask([*ask, "-i", first], 30)
+    status, said = children.ask([*ask, "-i", first], min(30, check.left()))
     one = said.strip().splitlines() if status == 0 else []
     # It knows no part of a device by its identifier; where all devices are alike, that does not matter.
     if len(one) != 1 and (first.isdigit() or len(set(lines)) > 1):
@@ -354,14 +354,14 @@ def look_for_tools(check, options):
     compiler = os.environ.get("CXX") or "g++"
     if shutil.which(compiler) is None:
         refuse(f"there is no {compiler}; install a C++20 compiler, or name one with CXX")
-    device = look_for_device()
+    device = look_for_device(check)
     architecture = device["capability"].replace(".", "")
     if not architecture.isdigit() or int(architecture) < 80:
         refuse(f"{device['name']} has compute capability {device['capability']}, and the kernels need 8.0 or more; use a newer GPU")
     includes, missing = programs.include_folders(compiler, options.deps)
     if missing:
         refuse(f"the headers of {', '.join(missing)} are not there; install them, or name a folder that has them with --deps")
-    release = children.ask([nvcc, "--version"], 20)[1].strip().splitlines()
+    release = children.ask([nvcc, "--version"], min(20, check.left()))[1].strip().splitlines()
     check.nvcc = nvcc
     check.result["device"] = device | {"nvcc": release[-1] if release else "", "processor_cores": os.cpu_count(),
                                        "machine": platform.machine()}
