@@ -26,7 +26,9 @@ struct step_key {
 
   constexpr step_key(random_key const& key, std::uint64_t const* in_memory = nullptr) : given(key), step(in_memory) {}
   /// Where that memory can be read.
-  constexpr explicit operator random_key() const { return step == nullptr ? given : random_key{given.seed, *step, given.site}; }
+  constexpr explicit operator random_key() const {
+    return step == nullptr ? given : random_key{given.seed, *step, given.site};
+  }
 };
 
 /// The numbers of one key, ready to be drawn from.
