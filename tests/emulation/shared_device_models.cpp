@@ -46,5 +46,6 @@ TEST_CASE("shared device: no graph of one rank has what it asks of the others, n
   CHECK(emulation::has(text, "'capture'"));
   CHECK(emulation::has(text, "this mesh has 3 ranks"));
   CHECK(emulation::has(text, "train on one rank"));
-  CHECK(emulation::has(refused([] { detail::check_capture(true, false, 1); }), "as heddle::adamw has them"));
+  CHECK(emulation::has(refused([] { detail::check_capture(true, false, 1, 0); }), "as heddle::adamw has them"));
+  CHECK(emulation::has(refused([] { detail::check_capture(true, true, 1, 2); }), "name no axis"));
 }

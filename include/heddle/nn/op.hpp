@@ -386,9 +386,8 @@ struct kernel_traits {
   /// Where `Place::trains` is false, backward leaves `frame::gradient` alone, which leads nowhere then; else, of frozen
   /// parameters, it leads to scratch.
   static constexpr bool skips_gradients = false;
-  /// The kernel itself, where its backward asks `frame::is_fresh(k)` for each use, and replaces what stands in a fresh
-  /// gradient; else a fresh one is cleared before, and backward adds to all. (A type: a kernel that derives from
-  /// another and has a backward of its own does not inherit the promise.)
+  /// The kernel itself (one that derives from it promises nothing), where its backward asks `frame::is_fresh(k)` for
+  /// each use, and replaces what stands in a fresh gradient; else a fresh one is cleared before, and backward adds.
   using replaces_gradients = void;
   static constexpr std::size_t sites = 0;
   static constexpr std::size_t saved = 0;

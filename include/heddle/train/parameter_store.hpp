@@ -62,7 +62,7 @@ class parameter_store final : public parameter_service {
         gatherer_(comm, parameters, value_.data(), value_pointer_),
         reducer_(comm, parameters, reduced_pointers()),
         update_(
-            comm, parameters, [this](auto const& use) { for_each_at_rest(use); }, scratch) {
+            comm, parameters, [this](auto const& use) { this->for_each_at_rest(use); }, scratch) {
     if (parameters.shared.size() != 0) {
       std::array<std::size_t, 2> const ends = {0, parameters.stages - 1};
       ends_.emplace(comm.along(parameters.pipeline_axis).subset(std::span<std::size_t const>(ends), "pipeline ends"));
