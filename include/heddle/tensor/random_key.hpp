@@ -24,7 +24,8 @@ struct step_key {
   random_key given;
   std::uint64_t const* step = nullptr;  ///< in the place of `given.step`, unless it is null
 
-  constexpr step_key(random_key const& key, std::uint64_t const* in_memory = nullptr) : given(key), step(in_memory) {}
+  constexpr explicit step_key(random_key const& key, std::uint64_t const* in_memory = nullptr)
+      : given(key), step(in_memory) {}
   /// Where that memory can be read.
   constexpr explicit operator random_key() const {
     return step == nullptr ? given : random_key{given.seed, *step, given.site};

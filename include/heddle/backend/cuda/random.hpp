@@ -40,6 +40,11 @@ struct random {
         n, reads(x, n), reads(base, n), writes(y, n), n, kernels::index_runs::of(merged(map)),
         carries(kernels::random_source(key), uses), kernels::dropout_rate<kernels::accumulator_t<T>>::of(p));
   }
+  template <class T>
+  static void dropout(T const* x, std::type_identity_t<T> const* base, T* y, index_map const& map,
+                      random_key const& key, double p) {
+    dropout(x, base, y, map, step_key(key), p);
+  }
 };
 
 }  // namespace heddle::cuda
