@@ -5,8 +5,8 @@
   measure.py [--gcc g++] [--clang clang++] [--rounds 3] [--out FOLDER]
 
 Seconds are processor time of an `-O2` compilation for this machine, the quickest of --rounds, in each of which all programs
-take their turn; then the compiler's peak of memory, and what it handed out in all, which other work on the machine does not
-change; instantiations are clang's count. tests/compile compares the last with the table.
+take their turn; then the compiler's peak of memory, and what its front end handed out in all, which other work on the machine
+does not change; instantiations are clang's count. tests/compile compares the last with the table.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ import tempfile
 here = pathlib.Path(__file__).resolve().parent
 root = here.parent.parent
 sys.path.insert(0, str(root / "tests" / "compile"))
-from check_compile import instantiations, optimised, version  # noqa: E402  (the test's own way of measuring)
+from check_compile import handed_out, instantiations, optimised, version  # noqa: E402  (the test's own way of measuring)
 
 PROGRAMS = {
     "one rank": {"DATA_RANKS": 1, "STAGES": 1, "TENSOR_RANKS": 1, "ZERO": 0},
@@ -54,17 +54,18 @@ def main():
             for name in PROGRAMS:
                 figures = optimised(source, optimising, folder, defines[name])
                 best[name] = tuple(map(min, best.get(name, figures), figures))
-        for name, (seconds, mib, handed_out) in best.items():
+        for name, (seconds, mib) in best.items():
+            handed = handed_out(source, optimising, defines[name])
             count = instantiations(source, [chosen.clang, *flags], folder, defines[name])
-            rows.append({"program": name, "seconds": round(seconds, 1), "mib": round(mib), "handed_out_mb": round(handed_out),
+            rows.append({"program": name, "seconds": round(seconds, 1), "mib": round(mib), "handed_out_mb": round(handed),
                          "instantiations": count})
             print(rows[-1], flush=True)
     table = {"gcc": version([chosen.gcc]), "clang": version([chosen.clang]), "gate": GATE, "programs": rows}
     (chosen.out / "table.json").write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     lines = ["# Compile time", "",
              "One program that trains `tiny` (4 layers, 4 heads, width 128, context 64), by plan: `measure.py`.", "",
-             f"{table['gcc']}, -O2: processor time, the quickest of {chosen.rounds} in turn; memory at the most, and what was handed out",
-             f"in all (the same in every run); {table['clang']}: template instantiations.", "",
+             f"{table['gcc']}, -O2: processor time, the quickest of {chosen.rounds} in turn; memory at the most, and what the front",
+             f"end handed out in all (the same in every run); {table['clang']}: template instantiations.", "",
              "| plan | seconds | MiB | MB handed out | instantiations |", "|---|---:|---:|---:|---:|"]
     lines += [f"| {row['program']} | {row['seconds']} | {row['mib']} | {row['handed_out_mb']} | {row['instantiations']} |" for row in rows]
     (chosen.out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
