@@ -2,6 +2,4 @@
 // What the tests' programs are compiled after (tests/meson.build): reading it took a third of their time.
 #include <doctest/doctest.h>
 
-#include <heddle/heddle.hpp>
-
-#include "products.hpp"
+#include "compiled_training.hpp"

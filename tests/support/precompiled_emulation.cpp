@@ -4,6 +4,5 @@
 
 #include <heddle/backend/cuda.hpp>
 #include <heddle/cuda/run.hpp>
-#include <heddle/heddle.hpp>
 
-#include "products.hpp"
+#include "compiled_training.hpp"

@@ -50,9 +50,9 @@ inline void sum_over_row_blocks(std::size_t rows, std::size_t width, T* total, T
 }
 
 template <class T>
-inline void layer_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                       T const* beta, accumulation_t<T> epsilon, T* y, accumulation_t<T>* mean,
-                       accumulation_t<T>* rstd) {
+inline void layer_norm_rows(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
+                            T const* beta, accumulation_t<T> epsilon, T* y, accumulation_t<T>* mean,
+                            accumulation_t<T>* rstd) {
   using A = accumulation_t<T>;
   x += first * width;
   y += first * width;
@@ -89,10 +89,10 @@ inline void store_onto(std::size_t n, T const* base, T* out, F value) {
 }
 
 template <class T>
-[[gnu::noinline]] inline void layer_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x,
-                                                  T const* gamma, accumulation_t<T> const* mean,
-                                                  accumulation_t<T> const* rstd, T const* dy, T const* base, T* dx,
-                                                  accumulation_t<T>* dgamma, accumulation_t<T>* dbeta) {
+[[gnu::noinline]] inline void layer_norm_backward_rows(std::size_t first, std::size_t last, std::size_t width,
+                                                       T const* x, T const* gamma, accumulation_t<T> const* mean,
+                                                       accumulation_t<T> const* rstd, T const* dy, T const* base, T* dx,
+                                                       accumulation_t<T>* dgamma, accumulation_t<T>* dbeta) {
   using A = accumulation_t<T>;
   x += first * width;
   dy += first * width;
@@ -123,8 +123,8 @@ template <class T>
 }
 
 template <class T>
-inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
-                     accumulation_t<T> epsilon, T* y, accumulation_t<T>* rstd) {
+inline void rms_norm_rows(std::size_t first, std::size_t last, std::size_t width, T const* x, T const* gamma,
+                          accumulation_t<T> epsilon, T* y, accumulation_t<T>* rstd) {
   using A = accumulation_t<T>;
   x += first * width;
   y += first * width;
@@ -142,9 +142,9 @@ inline void rms_norm(std::size_t first, std::size_t last, std::size_t width, T c
 }
 
 template <class T>
-[[gnu::noinline]] inline void rms_norm_backward(std::size_t first, std::size_t last, std::size_t width, T const* x,
-                                                T const* gamma, accumulation_t<T> const* rstd, T const* dy,
-                                                T const* base, T* dx, accumulation_t<T>* dgamma) {
+[[gnu::noinline]] inline void rms_norm_backward_rows(std::size_t first, std::size_t last, std::size_t width, T const* x,
+                                                     T const* gamma, accumulation_t<T> const* rstd, T const* dy,
+                                                     T const* base, T* dx, accumulation_t<T>* dgamma) {
   using A = accumulation_t<T>;
   x += first * width;
   dy += first * width;
@@ -169,6 +169,43 @@ template <class T>
   }
 }
 
+/// Of all rows, dealt to the threads of the rank; of `norms`, whose sizes are constants, nothing but the call is
+/// compiled for each shape.
+template <class T>
+inline void layer_norm(std::size_t rows, std::size_t width, T const* x, T const* gamma, T const* beta,
+                       accumulation_t<T> epsilon, T* y, accumulation_t<T>* mean, accumulation_t<T>* rstd) {
+  deal_rows(rows, width, function_grain, [=](std::size_t first, std::size_t last) {
+    layer_norm_rows(first, last, width, x, gamma, beta, epsilon, y, mean, rstd);
+  });
+}
+
+template <class T>
+inline void layer_norm_backward(std::size_t rows, std::size_t width, T const* x, T const* gamma,
+                                accumulation_t<T> const* mean, accumulation_t<T> const* rstd, T const* dy,
+                                T const* base, T* dx, T* dgamma, T* dbeta) {
+  sum_over_row_blocks(
+      rows, width, dgamma, dbeta, [=](std::size_t first, std::size_t last, auto* gamma_sums, auto* beta_sums) {
+        layer_norm_backward_rows(first, last, width, x, gamma, mean, rstd, dy, base, dx, gamma_sums, beta_sums);
+      });
+}
+
+template <class T>
+inline void rms_norm(std::size_t rows, std::size_t width, T const* x, T const* gamma, accumulation_t<T> epsilon, T* y,
+                     accumulation_t<T>* rstd) {
+  deal_rows(rows, width, function_grain, [=](std::size_t first, std::size_t last) {
+    rms_norm_rows(first, last, width, x, gamma, epsilon, y, rstd);
+  });
+}
+
+template <class T>
+inline void rms_norm_backward(std::size_t rows, std::size_t width, T const* x, T const* gamma,
+                              accumulation_t<T> const* rstd, T const* dy, T const* base, T* dx, T* dgamma) {
+  sum_over_row_blocks(rows, width, dgamma, static_cast<T*>(nullptr),
+                      [=](std::size_t first, std::size_t last, auto* sums, auto*) {
+                        rms_norm_backward_rows(first, last, width, x, gamma, rstd, dy, base, dx, sums);
+                      });
+}
+
 }  // namespace detail
 
 /// Normalisation of each row; what is kept of a row, and the sums of gradients, are in `accumulation_t<T>`. Row sums
@@ -181,9 +218,7 @@ struct norms {
   template <std::size_t Rows, std::size_t Width, class T>
   static void layer_norm(T const* x, T const* gamma, T const* beta, accumulation_t<T> epsilon, T* y,
                          accumulation_t<T>* mean, accumulation_t<T>* rstd) {
-    detail::deal_rows(Rows, Width, detail::function_grain, [=](std::size_t first, std::size_t last) {
-      detail::layer_norm(first, last, Width, x, gamma, beta, epsilon, y, mean, rstd);
-    });
+    detail::layer_norm(Rows, Width, x, gamma, beta, epsilon, y, mean, rstd);
   }
 
   /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += and dbeta[Width] +=, each
@@ -192,18 +227,13 @@ struct norms {
   static void layer_norm_backward(T const* x, T const* gamma, accumulation_t<T> const* mean,
                                   accumulation_t<T> const* rstd, T const* dy, std::type_identity_t<T> const* base,
                                   T* dx, T* dgamma, T* dbeta, accumulation_t<T>* = nullptr) {
-    detail::sum_over_row_blocks(
-        Rows, Width, dgamma, dbeta, [=](std::size_t first, std::size_t last, auto* gamma_sums, auto* beta_sums) {
-          detail::layer_norm_backward(first, last, Width, x, gamma, mean, rstd, dy, base, dx, gamma_sums, beta_sums);
-        });
+    detail::layer_norm_backward(Rows, Width, x, gamma, mean, rstd, dy, base, dx, dgamma, dbeta);
   }
 
   /// y[Rows,Width] = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon). Zhang and Sennrich, arXiv 1910.07467 §4.
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm(T const* x, T const* gamma, accumulation_t<T> epsilon, T* y, accumulation_t<T>* rstd) {
-    detail::deal_rows(Rows, Width, detail::function_grain, [=](std::size_t first, std::size_t last) {
-      detail::rms_norm(first, last, Width, x, gamma, epsilon, y, rstd);
-    });
+    detail::rms_norm(Rows, Width, x, gamma, epsilon, y, rstd);
   }
 
   /// dx[Rows,Width], plus base[Rows,Width] unless that is null; dgamma[Width] += unless that is
@@ -211,10 +241,7 @@ struct norms {
   template <std::size_t Rows, std::size_t Width, class T>
   static void rms_norm_backward(T const* x, T const* gamma, accumulation_t<T> const* rstd, T const* dy,
                                 std::type_identity_t<T> const* base, T* dx, T* dgamma, accumulation_t<T>* = nullptr) {
-    detail::sum_over_row_blocks(Rows, Width, dgamma, static_cast<T*>(nullptr),
-                                [=](std::size_t first, std::size_t last, auto* sums, auto*) {
-                                  detail::rms_norm_backward(first, last, Width, x, gamma, rstd, dy, base, dx, sums);
-                                });
+    detail::rms_norm_backward(Rows, Width, x, gamma, rstd, dy, base, dx, dgamma);
   }
 };
 

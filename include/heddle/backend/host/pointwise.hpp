@@ -162,6 +162,31 @@ inline void gated_backward(std::size_t rows, std::size_t width, T const* x, T co
   });
 }
 
+// As in norm.hpp, nothing but the call is compiled for each size.
+template <class T>
+inline void add(std::size_t n, T const* x, T const* y, T* out) {
+  map_dealt(
+      sum_grain, n, out, [](lanes<T> const& a, lanes<T> const& b) -> lanes<T> { return a + b; }, x, y);
+}
+
+template <class T>
+inline void add_to_dealt(std::size_t n, T const* x, T* out) {
+  deal_ranges(n, sum_grain, [=](std::size_t begin, std::size_t end) { add_to(end - begin, x + begin, out + begin); });
+}
+
+template <class T>
+inline void scale(std::size_t n, accumulation_t<T> factor, T* x) {
+  map_dealt(
+      sum_grain, n, x, [factor](lanes<T> const& a) -> lanes<T> { return a * factor; }, static_cast<T const*>(x));
+}
+
+template <class T>
+inline void copy(std::size_t n, T const* x, T* out) {
+  deal_ranges(n, sum_grain, [=](std::size_t begin, std::size_t end) {
+    std::memcpy(out + begin, x + begin, (end - begin) * sizeof(T));
+  });
+}
+
 }  // namespace detail
 
 /// Element-by-element primitives: one pass each, no scratch, dealt to the threads of the rank. An output may be the
@@ -170,26 +195,19 @@ struct pointwise {
   /// out[N] = x + y
   template <std::size_t N, class T>
   static void add(T const* x, T const* y, T* out) {
-    using detail::lanes;
-    detail::map_dealt(
-        detail::sum_grain, N, out, [](lanes<T> const& a, lanes<T> const& b) -> lanes<T> { return a + b; }, x, y);
+    detail::add(N, x, y, out);
   }
 
   /// out[N] += x
   template <std::size_t N, class T>
   static void add_to(T const* x, T* out) {
-    detail::deal_ranges(N, detail::sum_grain, [=](std::size_t begin, std::size_t end) {
-      detail::add_to(end - begin, x + begin, out + begin);
-    });
+    detail::add_to_dealt(N, x, out);
   }
 
   /// x[N] *= factor
   template <std::size_t N, class T>
   static void scale(accumulation_t<T> factor, T* x) {
-    using detail::lanes;
-    detail::map_dealt(
-        detail::sum_grain, N, x, [factor](lanes<T> const& a) -> lanes<T> { return a * factor; },
-        static_cast<T const*>(x));
+    detail::scale(N, factor, x);
   }
 
   /// x[N] = value
@@ -203,10 +221,7 @@ struct pointwise {
   /// out[N] = x
   template <std::size_t N, class T>
   static void copy(T const* x, T* out) {
-    if (x == out) return;
-    detail::deal_ranges(N, detail::sum_grain, [=](std::size_t begin, std::size_t end) {
-      std::memcpy(out + begin, x + begin, (end - begin) * sizeof(T));
-    });
+    if (x != out) detail::copy(N, x, out);
   }
 
   /// x = value where the element is real; padding stays.

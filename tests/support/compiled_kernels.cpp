@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+#define HEDDLE_COMPILED_KERNELS template
+#include "compiled_kernels.hpp"
