@@ -11,8 +11,8 @@
 
 What instantiates nothing, a constant that is computed by a loop over layers, shows in what g++ hands out while it compiles
 (-ftime-report, of a compilation that is not timed), which like the counts is the same in every run. Seconds are not, though
-they are processor time: the two programs are compiled in turn, the quickest of each is compared, and that until they agree,
-or for ROUNDS rounds.
+they are processor time: the two programs are compiled side by side, then in turn, the quickest of each is compared, and that
+until they agree, or for ROUNDS rounds.
 """
 import concurrent.futures
 import json
@@ -67,9 +67,13 @@ def handed_out(source, command, defines):
 def cost(source, command, folder):
     programs = {"small": [], "larger": list(SIZES.values())}
     least = {name: (float("inf"),) * 2 for name in programs}
-    for rounds in range(1, ROUNDS + 1):
-        for name, defines in programs.items():
-            least[name] = tuple(map(min, least[name], optimised(source, command, folder, defines)))
+    for name in programs:
+        os.mkdir(os.path.join(folder, name))
+    for rounds in range(ROUNDS + 1):
+        # Side by side first, which makes both slower: that may be enough. Then in turn.
+        with concurrent.futures.ThreadPoolExecutor(2 if rounds == 0 else 1) as pool:
+            figures = pool.map(lambda name: optimised(source, command, os.path.join(folder, name), programs[name]), programs)
+            least = {name: tuple(map(min, least[name], figure)) for name, figure in zip(programs, figures)}
         grows = least["larger"][0] > LARGER * least["small"][0]
         if (least["small"][0] <= SECONDS and not grows) or (least["small"][0] > SECONDS and rounds == 3):
             break
@@ -79,7 +83,7 @@ def cost(source, command, folder):
     units = ("s of processor time", "MiB at the most", "MB handed out by the front end")
     for name, figures in least.items():
         print(f"{name}: " + ", ".join(f"{figure:.1f} {unit}" for figure, unit in zip(figures, units)))
-    print(f"the least of {rounds}; limits of the small one: {SECONDS} s, {MIB} MiB; larger: with {', '.join(SIZES)}")
+    print(f"the least of {rounds + 1}; limits of the small one: {SECONDS} s, {MIB} MiB; larger: with {', '.join(SIZES)}")
     red = [f"{larger / small:.3f} times the {unit}" for small, larger, unit in zip(*least.values(), units) if larger > LARGER * small]
     if red:
         sys.exit(f"the larger program costs {', '.join(red)} of the small one, more than {LARGER}: find the loop over layers, "
