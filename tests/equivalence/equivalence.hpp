@@ -6,11 +6,14 @@
 #include <heddle/heddle.hpp>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// Parallel equals serial: a plan and the one-rank plan of the same model train the same steps; losses, gradients and
-/// parameters must agree in fp64 to 1e-10, relative to the largest element of each.
+/// parameters must agree in fp64 to 1e-10, relative to the largest element of each. Ranks do what the schedule's table
+/// says, and take and send what the ledger says.
 ///
 /// Why 1e-10: the two runs differ only in the order of sums. Fifty roundings in a row of 1e-16 give 1e-14 after one
 /// step; each AdamW step may enlarge the relative difference of a small gradient by at most lr/ε-like factors, which
@@ -112,15 +115,36 @@ inline bool padding_is_zero(double const* local, heddle::index_map const& map) {
   return true;
 }
 
+/// What a rank did in all steps is its stage's program, in its order.
+inline void check_executed(heddle::trace_recorder const& recorder, std::span<heddle::schedules::action const> program) {
+  CHECK(recorder.left_out() == 0);
+  REQUIRE(recorder.events().size() == steps * program.size());
+  for (std::size_t i = 0; i < recorder.events().size(); ++i) {
+    heddle::trace_event const& event = recorder.events()[i];
+    heddle::schedules::action const& action = program[i % program.size()];
+    CAPTURE(i);
+    CHECK(event.name == std::string_view(heddle::schedules::name(action.kind)));
+    bool const numbered = heddle::schedules::is_compute(action.kind) || heddle::schedules::is_send(action.kind) ||
+                          heddle::schedules::is_receive(action.kind);
+    CHECK(event.number == (numbered ? std::int64_t{action.micro_batch} : heddle::trace_event::no_number));
+  }
+}
+
 template <class Model, class Plan>
 void compare_with_serial() {
   using trainer_type = heddle::trainer<Model, Plan>;
   using ledger = heddle::ledger<Model, Plan>;
+  using resolved = heddle::resolved<Model, Plan, heddle::host_backend>;
   serial_run const& reference = serial_reference<Model, trainer_type::global_batch_size / rows_per_micro_batch>();
   std::mutex one_at_a_time;  // doctest's assertions, and the tally below
   std::map<std::string, std::size_t> elements;
   heddle::run<Plan>(heddle::threads, [&](auto& rank) {
-    trainer_type trainer(rank, options<trainer_type>());
+    std::size_t const stage = heddle::stage_partition<resolved>::stage_of(rank.at());
+    auto const program = heddle::schedule_of<resolved>::actions(stage);
+    heddle::trace_recorder recorder(steps * program.size());
+    auto chosen = options<trainer_type>();
+    chosen.trace = &recorder;
+    trainer_type trainer(rank, chosen);
     auto const before = trainer.sent();
     std::vector<double> loss, norm;
     train(trainer, Model::vocabulary, loss, norm);
@@ -154,9 +178,8 @@ void compare_with_serial() {
         elements[std::string(p.entry->name.view())] += count;
       });
     }
+    check_executed(recorder, program);
     // Predicted bytes are the bytes taken, and the bytes sent.
-    std::size_t const stage =
-        heddle::stage_partition<heddle::resolved<Model, Plan, heddle::host_backend>>::stage_of(rank.at());
     CHECK(trainer.allocated() == ledger::memory(stage));
     heddle::memory_table by_row{};
     for (heddle::memory_row const& row : ledger::rows(stage))

@@ -12,7 +12,9 @@ Choices: mesh x sequence rule x schedule x micro-batches x model x ZeRO stage x 
 mesh `hybrid` has two data axes, of which ZeRO splits states over one. `full` is their whole product: no rule makes any of
 them illegal (the sequence rule has nothing to do without a tp axis, a schedule without a pp axis, ZeRO without a second
 data rank; such rows are still run). `covering` takes a selection in which every pair of choices occurs in a plan where both
-change what is done, which `check` asserts; rows of one mesh, rule and model share the code of their modules, so the selection is made of few such groups. `small` is what runs under sanitizers, with the logits in chunks.
+change what is done, and so does every triple of hybrid or not, ZeRO stage and when gradients are reduced, since all three
+decide what rests and moves; `check` asserts it. Rows of one mesh, rule and model share the code of their modules, so the
+selection is made of few such groups. `small` is what runs under sanitizers, with the logits in chunks.
 """
 import itertools
 import random
@@ -57,37 +59,48 @@ def pairs(row):
     return {(i, row[i], j, row[j]) for i, j in itertools.combinations(sorted(acts(row)), 2)}
 
 
+def triple(row):
+    """Whether only some data axes share the state, what of it they share and when gradients are reduced, where all three change
+    what is done."""
+    return {(row[0] == "hybrid", row[5], row[6])} if {5, 6} <= acts(row) else set()
+
+
 def uncovered(rows):
-    """The pairs that some plan of the full table does and none of these."""
-    return EVERY_PAIR - set().union(*map(pairs, rows))
+    """The pairs and triples that some plan of the full table does and none of these."""
+    return EVERY_ONE - set().union(*map(pairs, rows), *map(triple, rows))
 
 
-EVERY_PAIR = set().union(*map(pairs, full()))
+EVERY_ONE = set().union(*map(pairs, full()), *map(triple, full()))
+# The row that no other system takes whole, without when gradients are reduced and in which buckets.
+ALL_AT_ONCE = ("dp2-pp2-tp2", "sequence", "one_f_one_b", 4, "gpt2_tied", 3)
 
 
 def check(rows):
-    """Every pair of choices occurs, and so does the row that no other system takes whole; each mesh is in one program."""
+    """Every pair and triple of choices occurs, and so does the row that no other system takes whole; each mesh is in one
+    program."""
     assert sorted(itertools.chain(*PROGRAMS.values())) == sorted(MESHES)
-    assert any(row[:5] == ("dp2-pp2-tp2", "sequence", "one_f_one_b", 4, "gpt2_tied") for row in rows)
-    assert not uncovered(rows), f"pairs that no row covers: {sorted(uncovered(rows), key=str)}"
+    assert any(row[:6] == ALL_AT_ONCE for row in rows), f"no row is {ALL_AT_ONCE}"
+    assert not uncovered(rows), f"pairs and triples that no row covers: {sorted(uncovered(rows), key=str)}"
 
 
 def covering():
     placed = []
     for i, mesh in enumerate(MESHES):
         for j, model in enumerate(MODELS):
-            for k in range(2):
-                micro_batches = MICRO_BATCHES[(2 * j + k + i) % 4]
+            # Hybrid has all of what rests where; without data ranks there is nothing to choose of it.
+            for k in range(3 if mesh == "hybrid" else 1 if mesh in ("tp2", "pp2", "pp4") and model == MODELS[2] else 2):
+                micro_batches = MICRO_BATCHES[(2 * j + k + k // 2 + i) % 4]
                 schedule = SCHEDULES[(i + j // 2 + k + i // 4 + 1) % 2]
                 placed.append((mesh, SEQUENCE[(i + j + 1) % 2], schedule, micro_batches, model))
-    # What rests where: each row takes the choice that covers most pairs that no row before has covered; of equal ones any,
-    # until all pairs occur.
+    # What rests where: each row takes the choice that covers a triple that no row before has covered, and most such pairs; of
+    # equal ones any, until all occur.
     for seed in range(1000):
         order, rows, seen = list(itertools.product(ZERO, REDUCTIONS, BUCKETS)), [], set()
         for row in placed:
             random.Random(f"{seed} {row}").shuffle(order)
-            rows.append(max((row + rest for rest in order), key=lambda candidate: len(pairs(candidate) - seen)))
-            seen |= pairs(rows[-1])
+            choices = [row + rest for rest in order if row != ALL_AT_ONCE[:5] or rest[0] == ALL_AT_ONCE[5]]
+            rows.append(max(choices, key=lambda one: (len(triple(one) - seen), len(pairs(one) - seen))))
+            seen |= pairs(rows[-1]) | triple(rows[-1])
         if not uncovered(rows):
             break
     check(rows)

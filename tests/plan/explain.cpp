@@ -31,7 +31,22 @@ struct split
                          hd::shard<hd::batch, hd::dp>, hd::shard<hd::sequence, hd::cp>>,
                hd::accumulate<2>, hd::zero<3>, hd::reduce_gradients<hd::per_micro_batch>> {};
 
+// Two data axes, of which the states are split over one; and rest layouts that are the plan's own.
+struct hybrid : hd::plan<hd::mesh<hd::axis<hd::dp_replicate, 2>, hd::axis<hd::dp, 2>>, hd::zero<3, hd::dp>> {};
+struct own_rest : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>> {
+  struct rest_policy {
+    static constexpr hd::rest_layouts of(hd::mesh_value const& mesh, hd::dimension_list const& dims,
+                                         hd::layout const& compute) {
+      hd::layout split = compute;
+      if (dims.has(hd::id_v<hd::mlp>)) split.split(mesh.index_of(hd::id_v<hd::dp>), hd::id_v<hd::mlp>);
+      return {split, split, split};
+    }
+  };
+};
+
 using piped = hd::resolved<gpt, pipelined, sizes_only>;
+using replicated = hd::resolved<small_llama, hybrid, sizes_only>;
+using by_itself = hd::resolved<small_llama, own_rest, sizes_only>;
 using halved = hd::resolved<small_llama, split, sizes_only>;
 // The same with frozen parts: all but the final norm, so that no backward reaches the layers; and some of the layers.
 using tuned_end = hd::resolved<hd::with_frozen<small_llama, "wte", "h">, split, sizes_only>;
@@ -133,6 +148,26 @@ TEST_CASE("parameters, gradients and sequences that rest split") {
       why(f, "h.attn.proj", phase::forward, "the output", operation::all_reduce) ==
       "the output is a sum over heads, which shard<heads, tp> splits over tp in the op: it comes out partial over tp; "
       "between ops no rule splits a dimension of the output over tp");
+}
+
+TEST_CASE("who chose the rest layouts is said as the plan has it") {
+  hd::plan_facts const f = hd::facts_of_plan<replicated>(), own = hd::facts_of_plan<by_itself>();
+  check_against_constants<replicated>(f);
+  check_against_constants<by_itself>(own);
+  CHECK(f.rest == "zero<3, dp>");
+  CHECK(own.rest == "the plan's rest_policy");
+  using phase = hd::step_phase;
+  using operation = hd::comm::operation;
+  CHECK(
+      why(f, "h.mlp.down.weight", phase::parameters, "the parameter, before forward and before backward",
+          operation::all_gather) ==
+      "the parameter rests split over dp along embed, by zero<3, dp>; in the op shard<batch, dp> splits batch over dp, "
+      "and the parameter lacks batch: every rank reads it whole over dp");
+  CHECK(
+      why(own, "h.mlp.down.weight", phase::parameters, "the parameter, before forward and before backward",
+          operation::all_gather) ==
+      "the parameter rests split over dp along mlp, by the plan's rest_policy; in the op shard<batch, dp> splits batch "
+      "over dp, and the parameter lacks batch: every rank reads it whole over dp");
 }
 
 TEST_CASE("what is frozen has no reductions, and what no backward reaches is gathered once") {

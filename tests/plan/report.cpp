@@ -5,6 +5,7 @@
 #include <heddle/plan/report.hpp>
 #include <heddle/tensor/no_scratch.hpp>
 #include <string>
+#include <vector>
 
 namespace report_test {
 
@@ -28,9 +29,17 @@ template <class Plan>
 using on = hd::resolved<model, Plan, no_backend>;
 
 struct accumulating : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>,
-                               hd::reduce_gradients<hd::per_step>, hd::logit_chunk<200>> {};
+                               hd::reduce_gradients<hd::per_step>, hd::logit_chunk<200>, hd::bucket<4096>> {};
 struct at_once : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>, hd::accumulate<4>, hd::zero<2>> {};
-struct one_data_rank : hd::plan<hd::mesh<hd::axis<hd::dp, 1>>, hd::zero<3>> {};
+struct hybrid : hd::plan<hd::mesh<hd::axis<hd::dp_replicate, 2>, hd::axis<hd::dp, 2>>, hd::zero<3, hd::dp>> {};
+struct over_both : hd::plan<hd::mesh<hd::axis<hd::dp_replicate, 2>, hd::axis<hd::dp, 2>>, hd::zero<1>> {};
+struct one_data_rank : hd::plan<hd::mesh<hd::axis<hd::dp, 1>>, hd::zero<3>, hd::reduce_gradients<hd::per_micro_batch>> {
+};
+struct one_rank : hd::plan<hd::mesh<hd::axis<hd::pp, 1>>, hd::bucket<4096>, hd::reduce_gradients<hd::per_step>,
+                           hd::sequence_parallel<true>, hd::pipeline<hd::gpipe>> {};
+/// Each of them does something; what is reduced are the gradients of norms, which tensor ranks have of half a sequence.
+struct tensor_ranks : hd::plan<hd::mesh<hd::axis<hd::tp, 2>>, hd::accumulate<2>, hd::bucket<4096>,
+                               hd::reduce_gradients<hd::per_step>, hd::sequence_parallel<true>> {};
 struct summed : hd::plan<hd::mesh<hd::axis<hd::tp, 2>>, hd::rules<hd::shard<hd::embed, hd::tp>>, hd::logit_chunk<200>> {
 };
 /// Gradients added up over micro-batches are fp32 and sent in bf16; those of the tied table are summed as they are.
@@ -53,6 +62,11 @@ template <bool Parameter, bool State>
 struct resting : hd::plan<hd::mesh<hd::axis<hd::dp, 2>>> {
   using rest_policy = split_at_rest<Parameter, State>;
 };
+
+/// The two plans above differ in when they reduce alone: what one says of the other's choice is the other's ledger.
+template <class Plan>
+std::string const gradients_of =
+    hd::detail::grouped_digits(hd::basic_ledger<on<Plan>>::memory(0).of(hd::memory_category::gradients));
 
 /// The line that begins with `name`, its columns one space apart.
 std::string line_of(std::string const& text, std::string const& name) {
@@ -99,24 +113,46 @@ TEST_CASE("what zero splits, what reductions cost, and that logits come in chunk
   // Half of all parameters, 4 bytes each; reduced at once, each use of the tied table sends its own gradient.
   std::size_t const once = 2 * hd::basic_ledger<on<accumulating>>::parameters, at_once_too = once + 2 * 16 * 8;
   std::string const parts = hd::detail::plan_report<on<accumulating>>::overview({0, 1});
-  CHECK(parts.find("stage 2, which splits optimizer state and gradients\n") != parts.npos);
-  CHECK(
-      parts.find(
-          "reduced once, after the last of 4 micro-batches, sending " + hd::detail::grouped_digits(once) +
-          " bytes, and whole until then; reduce_gradients<per_micro_batch> keeps one unit's and sends after each\n") !=
-      parts.npos);
+  CHECK(parts.find("stage 2 over dp, which splits optimizer state and gradients\n") != parts.npos);
+  CHECK(parts.find("reduced once, after the last of 4 micro-batches, sending " + hd::detail::grouped_digits(once) +
+                   " bytes, and a rank keeps " + gradients_of<accumulating> +
+                   " bytes of gradients; reduce_gradients<per_micro_batch> keeps " + gradients_of<at_once> +
+                   " and sends after each\n") != parts.npos);
+  CHECK(parts.find("no effect") == parts.npos);
   CHECK(parts.find("logits      256 B a micro-batch, in chunks of 2 of 4 tokens\n") != parts.npos);
   std::string const often = hd::detail::plan_report<on<at_once>>::overview({0, 1});
-  CHECK(often.find("stage 2, which splits optimizer state and gradients\n") != often.npos);
+  CHECK(often.find("stage 2 over dp, which splits optimizer state and gradients\n") != often.npos);
   CHECK(often.find("reduced after each of 4 micro-batches, sending 4 × " + hd::detail::grouped_digits(at_once_too) +
-                   " bytes; reduce_gradients<per_step> sends once, and keeps whole ones") != often.npos);
+                   " bytes, and a rank keeps " + gradients_of<at_once> +
+                   " bytes of gradients; reduce_gradients<per_step> keeps " + gradients_of<accumulating> +
+                   " and sends once\n") != often.npos);
   CHECK(often.find("logits") == often.npos);
   std::string const alone = hd::detail::plan_report<on<one_data_rank>>::overview({0, 1});
-  CHECK(alone.find("stage 3 over 1 rank, which splits nothing\n") != alone.npos);
+  CHECK(alone.find("stage 3 over dp, of 1 rank, which splits nothing\n") != alone.npos);
   CHECK(alone.find("reduced") == alone.npos);
+  // Of two data axes, the one that it names, or both.
+  std::string const replicas = hd::detail::plan_report<on<hybrid>>::overview({0, 1});
+  CHECK(replicas.find("stage 3 over dp, which splits optimizer state, gradients and parameters\n") != replicas.npos);
+  std::string const both = hd::detail::plan_report<on<over_both>>::states();
+  CHECK(both == "stage 1 over dp_replicate+dp, which splits optimizer state");
   // A policy of the user's own is not zero's.
   std::string const own = hd::detail::plan_report<on<resting<true, true>>>::overview({0, 1});
   CHECK(own.find("stage ") == own.npos);
+}
+
+TEST_CASE("a policy that changes nothing is said to have no effect, and one that does something is not") {
+  using lines = std::vector<std::string>;
+  CHECK(hd::detail::idle_policies<on<one_rank>>() ==
+        lines{"bucket<4096> has no effect: no gradient travels in buckets",
+              "reduce_gradients<per_step> has no effect: no gradient is a sum over ranks",
+              "sequence_parallel<true> has no effect: the mesh has no axis tp, over which it splits the sequence",
+              "pipeline<Schedule> has no effect: there is one stage, and one micro-batch"});
+  CHECK(hd::detail::idle_policies<on<one_data_rank>>() ==
+        lines{"reduce_gradients<per_micro_batch> has no effect but on memory, which has a unit's gradients twice: no "
+              "gradient is a sum over ranks"});
+  CHECK(hd::detail::idle_policies<on<tensor_ranks>>().empty());
+  std::string const alone = hd::detail::plan_report<on<one_data_rank>>::overview({0, 1});
+  CHECK(alone.find("policy      reduce_gradients<per_micro_batch> has no effect but on memory") != alone.npos);
 }
 
 TEST_CASE("where the logits are a sum over ranks, it is said that they stand whole") {

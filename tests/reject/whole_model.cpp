@@ -110,7 +110,9 @@ void refused() {
 static_assert(hd::ledger<bad, plan>::peak_bytes > 0);
 #elif defined(REJECT_MEMORY)             // expect: fits<2306239>
 // expect: must_not_be_less_than_the_bytes_of_a_rank<2306240>, heddle::on_pipeline_stage<0>
-// expect: of_which_parameters_gradients_optimizer_state_activations<610304, 1066240, 420864, 140992>
+// expect: heddle::for_parameters<210432>, heddle::for_gathered_parameters<399872>, heddle::for_gradients<410368>
+// expect: heddle::for_optimizer_state<420864>, heddle::for_buckets<655872>, heddle::for_activations<140992>
+// expect: heddle::for_scratch<67712>, heddle::for_tokens<128>, heddle::split_more
 // errors: at most 1
 static_assert(hd::ledger<good, by_a_byte>::peak_bytes > 0);
 #elif defined(REJECT_MEMORY_OF_TRAINER)  // expect: fits<1024>

@@ -96,6 +96,41 @@ static_assert(sends<3, accumulate<5>, reduce_gradients<per_step>>(2 * 5 + 1));
 static_assert(sends<2, accumulate<5>>(5 + 1) && sends<3, accumulate<5>>(2 * 5 + 5));
 static_assert(sends<1, accumulate<5>, reduce_gradients<per_micro_batch>>(5 + 1));
 
+// Hybrid sharding (MiCS, arXiv 2205.00119 s3): of four data ranks, two share each state, and there are two such groups.
+// So what is split is a half of the whole, not a fourth, parameter by parameter …
+template <std::size_t Stage>
+struct hybrid_state : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, zero<Stage, dp>> {};
+template <std::size_t Stage>
+using hybrid = on<model, hybrid_state<Stage>>;
+template <std::size_t Stage>
+constexpr bool rests_in_halves() {
+  constexpr mesh_value grid = hybrid<Stage>::mesh::value;
+  for (parameter_entry const& e : table<hybrid<Stage>>::entry) {
+    std::size_t const whole = e.dims.size();
+    if (2 * local_size(grid, e.dims, e.state_rest) != whole || 2 * local_size(grid, e.dims, e.gradient_rest) != whole ||
+        (Stage == 3 ? 2 : 1) * local_size(grid, e.dims, e.rest) != whole || 2 * e.state_size != whole)
+      return false;
+  }
+  return true;
+}
+static_assert(rests_in_halves<1>() && rests_in_halves<2>() && rests_in_halves<3>());
+// … and between the groups nothing moves but the gradients, as sums of the halves: each rank of two sends as much as it
+// has. The gathers are within the group. The step's scalars, and the number of targets, go over both axes.
+template <std::size_t Stage>
+constexpr bool sums_parts_over_replicas() {
+  constexpr comm::operation others[] = {comm::operation::all_gather, comm::operation::reduce_scatter};
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    traffic_table const t = basic_ledger<hybrid<Stage>>::traffic(hybrid<Stage>::mesh::value.coordinates_of(rank));
+    for (comm::operation o : others)
+      if (t.of(0, o).calls != 0 || t.of(1, o).bytes == 0) return false;
+    if (t.of(0, comm::operation::all_reduce).bytes !=
+        parameter_count / 2 * sizeof(float) + (1 + step_scalars) * sizeof(double))
+      return false;
+  }
+  return true;
+}
+static_assert(sums_parts_over_replicas<1>() && sums_parts_over_replicas<2>() && sums_parts_over_replicas<3>());
+
 // Table 1, K = 12, in GB of 1e9.
 constexpr bool table_1(double billion, double n, std::size_t stage, double printed, double absolute) {
   return within(billion * zero_bytes_per_parameter(stage, n), printed, absolute);

@@ -5,6 +5,8 @@
 #include <heddle/layout/layout_of.hpp>
 #include <string>
 
+#include "../../tools/plan_program/plan_program.hpp"
+
 namespace hd = heddle;
 
 namespace {
@@ -16,6 +18,24 @@ using model = hd::gpt2<hd::gpt2_config{.vocabulary = 65, .context = 8, .layers =
 struct one_rank : hd::plan<> {};
 struct eight_ranks : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::pp, 2>, hd::axis<hd::tp, 2>>,
                               hd::global_batch<12>, hd::accumulate<3>> {};
+
+// What tools/plan tells is of a backend that computes nothing: it must need what the host's does.
+struct mixed : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::tp, 2>>, hd::zero<3>, hd::accumulate<2>,
+                        hd::precision<hd::bf16_mixed>, hd::logit_chunk<1000>> {};
+template <class Plan>
+constexpr bool tool_has_the_hosts_ledger() {
+  using of_tool = hd::basic_ledger<hd::resolved<model, Plan, host_sizes>>;
+  using of_host = hd::ledger<model, Plan>;
+  for (std::size_t s = 0; s < of_host::stages; ++s)
+    if (!(of_tool::rows(s) == of_host::rows(s)) || !(of_tool::memory(s) == of_host::memory(s))) return false;
+  for (std::size_t r = 0; r < Plan::mesh::size; ++r)
+    if (hd::coordinates const at = Plan::mesh::value.coordinates_of(r); !(of_tool::traffic(at) == of_host::traffic(at)))
+      return false;
+  return of_tool::peak_bytes == of_host::peak_bytes;
+}
+static_assert(tool_has_the_hosts_ledger<one_rank>());
+static_assert(tool_has_the_hosts_ledger<eight_ranks>());
+static_assert(tool_has_the_hosts_ledger<mixed>());
 
 bool has(std::string const& text, std::string const& part) { return text.find(part) != std::string::npos; }
 
@@ -88,8 +108,11 @@ TEST_CASE("ranks that send alike share a column; too many columns become one for
   CHECK((stages[0].sent.bytes() == most || stages[1].sent.bytes() == most));
 }
 
-TEST_CASE("one rank sends nothing") {
+TEST_CASE("one rank sends nothing; a report ends in what the flags of this program, which is not optimized, cost") {
   std::string const text = hd::describe<model, one_rank>();
+  std::string const flags = hd::describe_host_flags();
+  CHECK(has(flags, "compiled without optimization"));
+  CHECK(text == hd::describe_plan<hd::resolved<model, one_rank, hd::host_backend>>() + flags);
   CHECK(has(text, "no rank sends anything"));
   CHECK(has(text, "one rank"));
 }

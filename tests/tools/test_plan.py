@@ -141,6 +141,16 @@ class Plan(unittest.TestCase):
         self.assertIn("[layers:pp, embed, heads:tp, group, head_dim] partial dp", text)
         self.assertIn("the output is a sum over heads, which shard<heads, tp> splits over tp", text)
         self.assertIn("[batch:dp, sequence, embed] partial tp → [batch:dp, sequence:tp, embed]", text)
+        # All layouts of the activation, those of its cotangents too, which an op that reads tokens has for its output alone.
+        activation = next(a for a in self.plan["activation"] if (a["name"], a["op"]) == ("h.attn.proj", "product"))
+        for title, key in (("input, between ops", "input"), ("input, as the op reads it", "input_compute"),
+                           ("the op's iteration space", "space"), ("output, as it comes out", "output_pending"),
+                           ("output, between ops", "output"), ("output's cotangent, as it is read", "output_cotangent"),
+                           ("input's cotangent, as it comes out", "input_cotangent")):
+            row = re.search(rf"^ +{re.escape(title)} {{2,}}(\S.*?) {{2,}}", text, re.MULTILINE)
+            self.assertEqual(row.group(1), activation[key]["layout"], title)
+        self.assertEqual([("output_cotangent" in a, "input_cotangent" in a) for a in self.plan["activation"]
+                          if a["name"] == "wte"], [(True, False)])
         parameter = next(p for p in self.plan["parameter"] if p["name"] == "h.attn.proj.weight")
         self.assertEqual(parameter["compute"]["local_shape"], [2, 32, 2, 1, 8])
         self.assertIn("2 × 32 × 2 × 1 × 8", text)
@@ -190,11 +200,14 @@ class Plan(unittest.TestCase):
                          [0, (64 - 16) * (2048 + 1 + 3) * 4])
 
     def test_precision(self):
-        """Mixed precision: each line of its own type, and the bytes of each collective by the type that travels."""
-        question = MODEL + ["--mesh", "dp=4,pp=2,tp=2", "--zero", "1", "--precision", "bf16_mixed"]
+        """Mixed precision: each line of its own type, and the bytes of each collective by the type that travels. Of the two
+        data axes the state is split over one, and that one is named as the chooser."""
+        question = MODEL + ["--mesh", "dp_replicate=2,dp=4,pp=2,tp=2", "--zero", "1:dp", "--precision", "bf16_mixed"]
         ended = self.answered(*question, "--json", self.at / "mixed.json", "--parameter", "wpe.weight")
         mixed = json.loads((self.at / "mixed.json").read_text())
         self.reasons_explain_all(mixed)
+        self.assertEqual(mixed["rest_layouts_by"], "zero<1, dp>")
+        self.assertIn("rest layouts by zero<1, dp>\n", ended.stdout)
         types = {(row["category"], row["what"]): row["element"] for row in mixed["memory"][0]["rows"]}
         self.assertEqual({what: types[category, what] for category, what in types if category in (
             "parameters", "gradients", "optimizer state", "buckets")},

@@ -17,6 +17,8 @@ using split_and_replicated =
 
 template <class Mesh>
 struct on : plan<Mesh, sequence_parallel<false>, precision<fp64>, optimizer<sgd>> {};
+template <class Mesh, std::size_t Stage>
+struct split_on : plan<Mesh, sequence_parallel<false>, precision<fp64>, optimizer<sgd>, zero<Stage>> {};
 
 template <class Plan>
 step_result step_of_both() {
@@ -40,6 +42,11 @@ TEST_CASE("GN-1: a replicated parameter counts once, a sharded one on each rank"
   CHECK(step_of_both<on<mesh<axis<tp, 4>>>>().gradient_norm == 5.0);  // counted per rank: 7.211103
   CHECK(step_of_both<on<mesh<axis<dp, 2>, axis<tp, 2>>>>().gradient_norm == 5.0);
   CHECK(step_of_both<on<mesh<axis<dp, 4>>>>().gradient_norm == 5.0);
+  // Under ZeRO too: a part is one rank's, and the scalar, which pads, is on the first alone.
+  using both = mesh<axis<dp, 2>, axis<tp, 2>>;
+  CHECK(step_of_both<split_on<both, 1>>().gradient_norm == 5.0);
+  CHECK(step_of_both<split_on<both, 2>>().gradient_norm == 5.0);
+  CHECK(step_of_both<split_on<both, 3>>().gradient_norm == 5.0);
 }
 
 namespace {

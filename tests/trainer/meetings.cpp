@@ -19,6 +19,10 @@ struct returned : plan<two, zero<1>> {};
 struct beside_tensors : plan<mesh<axis<dp, 2>, axis<tp, 2>>, zero<3>> {};
 struct replicated_beside_tensors : plan<mesh<axis<dp, 2>, axis<tp, 2>>, bucket<4 * KiB>> {};
 
+/// A bucket of 16 elements, as many as each norm and bias that tp sums too; these are scattered over dp, others are
+/// not.
+struct small_buckets : plan<mesh<axis<dp, 2>, axis<tp, 2>>, bucket<64>> {};
+
 /// What rank 0 calls in a step.
 template <class Plan>
 std::vector<comm::recorded_call> calls_of_step() {
@@ -120,6 +124,19 @@ TEST_CASE("a bucket leaves as soon as backward has filled it: of the last layers
         "....rr"
         ".r"
         "g");
+}
+TEST_CASE("DDP-003: buckets are filled in the reverse of the order in which parameters are declared") {
+  // `s` for one norm's or bias' bucket, `w` for those of what stands between two of them, however many they are.
+  std::string order;
+  for (comm::recorded_call const& one : calls_of_step<small_buckets>()) {
+    if (!one.asynchronous || one.group.find("tp") != std::string::npos) continue;
+    if (one.op == comm::operation::reduce_scatter) order += 's';
+    if (one.op == comm::operation::all_reduce && (order.empty() || order.back() != 'w')) order += 'w';
+  }
+  // The last norm; of each layer the bias behind the feed-forward, its weights, the norm before it and attention's
+  // bias, attention's weights, the norm before it; the tables, of which the head is one.
+  std::string const layer = "swssswss";
+  CHECK(order == "ss" + layer + layer + layer + "w");
 }
 TEST_CASE("what is updated where it rests returns by one call; what is padded, or cut along columns, by its own") {
   using parameters = parameters_of<returned>;

@@ -114,7 +114,9 @@ json activations_json(answer const& a) {
                    {"space", layout_json(a, op.op.space, op.op.placed)},
                    {"output_pending", layout_json(a, op.out, op.output_pending)},
                    {"output", layout_json(a, op.out, op.output_own)},
+                   {"output_cotangent", layout_json(a, op.out, cotangent(op.output_pending))},
                    {"readers", readers}});
+    if (!op.reads_tokens) out.back()["input_cotangent"] = layout_json(a, op.in, op.input_cotangent);
   }
   return out;
 }

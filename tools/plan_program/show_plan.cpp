@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <heddle/detail/file.hpp>
@@ -97,15 +98,18 @@ std::string asked_text(answer const& a, options const& o) {
 
 /// The sentence with which `fits<…>` refuses a plan, or nothing.
 std::string memory_fault(answer const& a, std::size_t limit) {
-  using category = hd::memory_category;
   hd::memory_table const m = a.plan.memory(a.fullest);
   if (limit == 0 || m.total() <= limit) return {};
   auto const number = [](std::size_t n) { return std::to_string(n); };
+  std::string parts;
+  for (std::size_t c = 0; c < hd::memory_categories; ++c) {
+    std::string name(name_of(static_cast<hd::memory_category>(c)));
+    std::replace(name.begin(), name.end(), ' ', '_');
+    parts += ", for_" + name + "<" + number(m.bytes[c]) + ">";
+  }
   return "plan_error<fits<" + number(limit) + ">, must_not_be_less_than_the_bytes_of_a_rank<" + number(m.total()) +
-         ">, on_pipeline_stage<" + number(a.fullest) + ">, of_which_parameters_gradients_optimizer_state_activations<" +
-         number(m.of(category::parameters) + m.of(category::gathered_parameters)) + ", " +
-         number(m.of(category::gradients) + m.of(category::buckets)) + ", " + number(m.of(category::optimizer_state)) +
-         ", " + number(m.of(category::activations)) + ">, split_more_or_accumulate_smaller_micro_batches>";
+         ">, on_pipeline_stage<" + number(a.fullest) + ">" + parts +
+         ", split_more_or_accumulate_smaller_micro_batches>";
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ struct serial : hd::plan<hd::mesh<>, sequences, format, hd::accumulate<3>> {
 struct dp2 : hd::plan<hd::mesh<data<2>>, sequences, format, hd::accumulate<3>> {
   static constexpr std::string_view name = "dp2";
 };
+struct dp2_zero3 : hd::plan<hd::mesh<data<2>>, sequences, format, hd::accumulate<3>, hd::zero<3>> {
+  static constexpr std::string_view name = "dp2-zero3";
+};
 struct dp4 : hd::plan<hd::mesh<data<4>>, sequences, format, hd::accumulate<3>> {
   static constexpr std::string_view name = "dp4";
 };
@@ -65,6 +68,11 @@ struct dp2_pp2_tp2 : hd::plan<hd::mesh<data<2>, stages<2>, tensor<2>>, sequences
 struct dp2_pp2_tp2_gpipe
     : hd::plan<hd::mesh<data<2>, stages<2>, tensor<2>>, sequences, format, hd::accumulate<3>, hd::pipeline<hd::gpipe>> {
   static constexpr std::string_view name = "dp2-pp2-tp2-gpipe";
+};
+
+struct dp2_pp2_tp2_zero3
+    : hd::plan<hd::mesh<data<2>, stages<2>, tensor<2>>, sequences, format, hd::accumulate<3>, hd::zero<3>> {
+  static constexpr std::string_view name = "dp2-pp2-tp2-zero3";
 };
 
 }  // namespace plans

@@ -33,15 +33,15 @@ template <class R, std::size_t Limit>
 struct memory_fault {
   static constexpr memory_table needed = memory_of_stage<R>(fullest_stage<R>);
   using category = memory_category;
-  using type =
-      std::conditional_t<needed.total() <= Limit, void,
-                         plan_error<fits<Limit>, must_not_be_less_than_the_bytes_of_a_rank<needed.total()>,
-                                    on_pipeline_stage<fullest_stage<R>>,
-                                    of_which_parameters_gradients_optimizer_state_activations<
-                                        needed.of(category::parameters) + needed.of(category::gathered_parameters),
-                                        needed.of(category::gradients) + needed.of(category::buckets),
-                                        needed.of(category::optimizer_state), needed.of(category::activations)>,
-                                    split_more_or_accumulate_smaller_micro_batches>>;
+  using type = std::conditional_t<
+      needed.total() <= Limit, void,
+      plan_error<fits<Limit>, must_not_be_less_than_the_bytes_of_a_rank<needed.total()>,
+                 on_pipeline_stage<fullest_stage<R>>, for_parameters<needed.of(category::parameters)>,
+                 for_gathered_parameters<needed.of(category::gathered_parameters)>,
+                 for_gradients<needed.of(category::gradients)>,
+                 for_optimizer_state<needed.of(category::optimizer_state)>, for_buckets<needed.of(category::buckets)>,
+                 for_activations<needed.of(category::activations)>, for_scratch<needed.of(category::scratch)>,
+                 for_tokens<needed.of(category::tokens)>, split_more_or_accumulate_smaller_micro_batches>>;
 };
 template <class R>
 struct memory_fault<R, 0> {

@@ -334,6 +334,20 @@ struct stage_parameters {
     return detail::update_piece_room<R> + most;
   }();
 
+  /// Bytes of gradients, were they reduced at once, or not: what `reduce_gradients` chooses between.
+  static constexpr std::size_t gradient_bytes(bool at_once) {
+    using gradient = typename elements_of::gradient;
+    std::size_t kept = 0;
+    for (parameter_entry const& e : entry) {
+      dimension_list const dims = copy_dims(e.dims, e.stacked);
+      bool const in_place = restrict_to(e.gradient_rest, dims) == cotangent(restrict_to(e.gradient, dims));
+      if (!at_once) kept += slot<gradient>(e.copies * e.reduction.from_size);
+      if (e.trainable && (at_once || !in_place)) kept += slot<gradient>(e.reduced_size);
+    }
+    std::size_t const window = at_once || elements_of::widens_gradients ? in_window.most : 0;
+    return window * sizeof(typename R::element) + kept * sizeof(gradient);
+  }
+
   /// The entry with this identity, or `count`.
   static constexpr std::size_t find(name_id id) {
     std::size_t n = 0;

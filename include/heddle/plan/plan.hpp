@@ -226,6 +226,8 @@ struct plan {
   static constexpr gradient_reduction reduction =
       detail::chosen_t<policy_kind::reduce_gradients, detail::default_reduction<zero_choice, mesh, rules>,
                        Policies...>::value;
+  static constexpr bool gives_reduction = detail::times_given<policy_kind::reduce_gradients, Policies...> > 0;
+  static constexpr bool gives_bucket = detail::times_given<policy_kind::bucket, Policies...> > 0;
   /// The most bytes of a gradient bucket.
   static constexpr std::size_t bucket_bytes =
       detail::chosen_t<policy_kind::bucket, bucket<25 * MiB>, Policies...>::value;

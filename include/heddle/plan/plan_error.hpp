@@ -57,13 +57,28 @@ struct must_have_a_data_axis_to_split_over_in;
 struct add_an_axis_that_splits_the_batch;
 /// The other remedy.
 struct or_leave_zero_out;
-/// The rule it breaks: a bound on memory. What the rank that needs most needs, where it is, and what takes most of it.
+/// The rule it breaks: a bound on memory. What the rank that needs most needs, where it is, and of what: all categories
+/// of the ledger, so that they add up.
 template <std::size_t Bytes>
 struct must_not_be_less_than_the_bytes_of_a_rank;
 template <std::size_t Stage>
 struct on_pipeline_stage;
-template <std::size_t Parameters, std::size_t Gradients, std::size_t OptimizerState, std::size_t Activations>
-struct of_which_parameters_gradients_optimizer_state_activations;
+template <std::size_t Bytes>
+struct for_parameters;
+template <std::size_t Bytes>
+struct for_gathered_parameters;
+template <std::size_t Bytes>
+struct for_gradients;
+template <std::size_t Bytes>
+struct for_optimizer_state;
+template <std::size_t Bytes>
+struct for_buckets;
+template <std::size_t Bytes>
+struct for_activations;
+template <std::size_t Bytes>
+struct for_scratch;
+template <std::size_t Bytes>
+struct for_tokens;
 /// The remedy.
 struct split_more_or_accumulate_smaller_micro_batches;
 /// Never defined.

@@ -114,12 +114,18 @@ std::vector<std::string> rule_names(rules<Shards...>) {
   return {("shard<" + std::string(Shards::dim::name) + ", " + std::string(Shards::axis::name) + ">")...};
 }
 
+/// As the plan writes it: "zero<3>", and with the axes where it names some, "zero<3, dp>".
+template <std::size_t Stage, class... Axes>
+std::string zero_name(zero<Stage, Axes...>) {
+  return "zero<" + std::to_string(Stage) + (std::string() + ... + (", " + std::string(Axes::name))) + ">";
+}
+
 template <class R>
 std::string rest_name() {
   using plan = typename R::plan;
   using zero_policy = rest_of_zero<typename plan::zero_choice, typename plan::mesh, typename plan::rules>;
   if constexpr (std::is_same_v<typename plan::rest_policy, zero_policy>)
-    return "zero<" + std::to_string(plan::zero_choice::stage) + ">";
+    return zero_name(typename plan::zero_choice{});
   else
     return "the plan's rest_policy";
 }

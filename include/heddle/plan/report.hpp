@@ -9,6 +9,7 @@
 #include <heddle/pipeline/gpipe.hpp>
 #include <heddle/pipeline/one_f_one_b.hpp>
 #include <heddle/plan/ledger.hpp>
+#include <heddle/plan/policy_notes.hpp>
 #include <heddle/plan/value_walk.hpp>
 #include <string>
 #include <string_view>
@@ -128,8 +129,9 @@ struct plan_report {
                              (still == 0 ? "" : ", of which " + grouped_digits(still) + " are frozen")});
     if (std::string const padded = padding(); !padded.empty()) t.add({"padding", padded});
     if (std::string const split = states(); !split.empty()) t.add({"zero", split});
-    if (std::string const when = reductions(); !when.empty()) t.add({"gradients", when});
+    if (std::string const when = reductions<R>(); !when.empty()) t.add({"gradients", when});
     if (std::string const how = logits(); !how.empty()) t.add({"logits", how});
+    for (std::string const& idle : idle_policies<R>()) t.add({"policy", idle});
     return t.text("");
   }
 
@@ -168,7 +170,7 @@ struct plan_report {
     return how;
   }
 
-  /// What `zero` splits; empty without `zero`.
+  /// What `zero` splits, and over which axes; empty without `zero`.
   static std::string states() {
     constexpr std::size_t stage = zero_stage_of<typename plan::rest_policy>;
     if constexpr (stage == 0) {
@@ -176,38 +178,14 @@ struct plan_report {
     } else {
       constexpr char const* splits[] = {"", "optimizer state", "optimizer state and gradients",
                                         "optimizer state, gradients and parameters"};
-      if (mesh.size_along(zero_axes_of<typename plan::rest_policy>) == 1)
-        return "stage " + std::to_string(stage) + " over 1 rank, which splits nothing";
-      return "stage " + std::to_string(stage) + ", which splits " + splits[stage];
+      constexpr unsigned axes = zero_axes_of<typename plan::rest_policy>;
+      std::string over;
+      for (std::size_t a = 0; a != mesh.axes; ++a)
+        if ((axes >> a & 1U) != 0) over += (over.empty() ? "" : "+") + std::string(mesh.axis[a].text);
+      return "stage " + std::to_string(stage) + " over " + over + ", " +
+             (mesh.size_along(axes) == 1 ? "of 1 rank, which splits nothing"
+                                         : std::string("which splits ") + splits[stage]);
     }
-  }
-
-  /// What one reduction of all gradients sends: the most of the first ranks of the stages, bytes.
-  static constexpr std::size_t reduction_bytes() {
-    std::size_t most = 0;
-    for (std::size_t s = 0; s < stages; ++s) {
-      coordinates at{};
-      if (stages > 1) at[partition::axis] = s;
-      traffic_table sent{};
-      std::size_t const passes = with_stage_kind<R>(s, [&](auto kind) {
-        gradient_buckets<R, decltype(kind)::value>::count_step(sent, at);
-        return gradient_buckets<R, decltype(kind)::value>::passes;
-      });
-      most = larger(most, sent.bytes() / passes);
-    }
-    return most;
-  }
-
-  /// When accumulated gradients are reduced and what the choice costs; empty where there is none.
-  static std::string reductions() {
-    std::size_t const bytes = plan::micro_batches == 1 ? 0 : reduction_bytes();
-    if (bytes == 0) return {};
-    std::string const times = std::to_string(plan::micro_batches), sent = grouped_digits(bytes) + " bytes";
-    return plan::reduction == gradient_reduction::per_step
-               ? "reduced once, after the last of " + times + " micro-batches, sending " + sent +
-                     ", and whole until then; reduce_gradients<per_micro_batch> keeps one unit's and sends after each"
-               : "reduced after each of " + times + " micro-batches, sending " + times + " × " + sent +
-                     "; reduce_gradients<per_step> sends once, and keeps whole ones";
   }
 
   static std::string values() {

@@ -10,7 +10,8 @@
 
 namespace heddle {
 
-/// What a rank's memory is for. Each is one arena, but gradients are two: unreduced and, where they differ, reduced.
+/// What a rank's memory is for. Each is one arena, but gradients are three: unreduced of the unit that computes, added
+/// up over micro-batches, and reduced. Where two of them are one, or there are none of a kind, its arena is empty.
 enum class memory_category : unsigned char {
   parameters,           ///< at rest
   gathered_parameters,  ///< of the unit that computes and of the next, in compute layout

@@ -123,7 +123,7 @@ class parameter_store final : public parameter_service {
       return gradient_.data() + e.gradient_offset + copy * e.reduction.from_size;
     };
     if (at_once_ || windows_)
-      for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
+      for_each_use_of_unit_reversed(use, [&](std::size_t k, parameter_entry const& e) {
         T const* const left = gradient_pointer_[k];
         if (!e.trainable) return;
         if (at_once_)
@@ -134,7 +134,7 @@ class parameter_store final : public parameter_service {
       });
     if (at_once_ || !reduces_now_) return;
     // An accumulated gradient is complete when the last of its uses has added to it: of a unit with two, only now.
-    for_each_use_of_unit(use, [&](std::size_t k, parameter_entry const& e) {
+    for_each_use_of_unit_reversed(use, [&](std::size_t k, parameter_entry const& e) {
       if (e.trainable && e.last_use == k)
         reducer_.add(parameters_->of_use[k], copy, static_cast<gradient_type const*>(sum_of(e)));
     });
@@ -207,6 +207,14 @@ class parameter_store final : public parameter_service {
     for (auto const& unit : parameters_->units)
       if (unit.first_use == use)
         for (std::size_t k = use; k < use + unit.uses; ++k) f(k, entry_of_use(k));
+  }
+
+  /// In the order in which gradients go into buckets: against that of declaration, as units do.
+  template <class F>
+  void for_each_use_of_unit_reversed(std::size_t use, F f) {
+    for (auto const& unit : parameters_->units)
+      if (unit.first_use == use)
+        for (std::size_t k = use + unit.uses; k-- > use;) f(k, entry_of_use(k));
   }
 
   /// Whether another use of the unit that begins with `use`, after use k, has the parameter of use k.
