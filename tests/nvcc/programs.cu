@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users write for devices, as nvcc takes it, in one program: train steps of both models through the device backend
 // on ranks that share a device, one in mixed precision, products in tf32; every operation of such ranks and, with
-// NVIDIA's header, of ranks over NCCL; and the whole of examples/18_devices.cu, which brings the host backend. Compiled for the default architectures and linked with the CUDA runtime,
-// cuBLASLt and NCCL. Without a device the green link is the pass.
+// NVIDIA's header, of ranks over NCCL; and the whole of examples/18_devices.cu, which brings the host backend. Compiled
+// for the default architectures and linked with the CUDA runtime, cuBLASLt and NCCL. Without a device the green link is
+// the pass.
 //
 // nvcc's front end must read the declarations as the host compilers do: it once chose other specialisations without a
 // word. Whole models are counted, so a module that comes out differently shows.
@@ -30,9 +31,7 @@
 #endif
 
 namespace devices {
-#define main devices_main
 #include "../../examples/18_devices.cu"
-#undef main
 }  // namespace devices
 
 namespace hd = heddle;
@@ -125,7 +124,7 @@ struct two_by_two : hd::plan<hd::mesh<hd::axis<hd::dp, 2>, hd::axis<hd::tp, 2>>>
 
 int main() {
   if (hd::cuda::device_count() == 0) return 0;
-  if (devices::devices_main() != 0) return 1;
+  if (devices::main() != 0) return 1;
   train<gpt, two_ranks>();
   train<llama, two_ranks>();
   train<gpt, mixed>();
