@@ -11,13 +11,11 @@
 #endif
 
 namespace heddle {
-#define HEDDLE_TRAINING_OF(...)                                                                                 \
-  HEDDLE_COMPILED_TRAINING class gradient_reducer<comm::thread_communicator, element_types<__VA_ARGS__>>;       \
-  HEDDLE_COMPILED_TRAINING class parameter_update<comm::thread_communicator, element_types<__VA_ARGS__>, adamw, \
-                                                  host_backend>;                                                \
-  HEDDLE_COMPILED_TRAINING class parameter_store<comm::thread_communicator, element_types<__VA_ARGS__>, adamw,  \
-                                                 host_backend>;                                                 \
-  HEDDLE_COMPILED_TRAINING class stage_runner<element_types<__VA_ARGS__>, adamw, host_backend,                  \
+#define HEDDLE_TRAINING_OF(...)                                                                                \
+  HEDDLE_COMPILED_TRAINING class gradient_reducer<comm::thread_communicator, element_types<__VA_ARGS__>>;      \
+  HEDDLE_COMPILED_TRAINING class parameter_store<comm::thread_communicator, element_types<__VA_ARGS__>, adamw, \
+                                                 host_backend>;                                                \
+  HEDDLE_COMPILED_TRAINING class stage_runner<element_types<__VA_ARGS__>, adamw, host_backend,                 \
                                               comm::thread_communicator>;
 #define HEDDLE_MOVING_OF(T)                                                               \
   HEDDLE_COMPILED_TRAINING class redistributions_in_flight<comm::thread_communicator, T>; \
