@@ -130,6 +130,66 @@ inline void check_executed(heddle::trace_recorder const& recorder, std::span<hed
   }
 }
 
+/// Losses and gradient norms of all steps.
+inline void check_losses(serial_run const& reference, std::span<double const> loss, std::span<double const> norm) {
+  for (std::size_t s = 0; s < steps; ++s) {
+    CAPTURE(s);
+    CHECK(reference.norm[s] > clip);
+    CHECK(std::fabs(loss[s] - reference.loss[s]) <= bound * std::fabs(reference.loss[s]));
+    CHECK(std::fabs(norm[s] - reference.norm[s]) <= bound * std::fabs(reference.norm[s]));
+  }
+}
+
+/// A rank's part of a parameter and of its gradient; what it owns is counted by name.
+using part_of_parameter = heddle::parameter_view<heddle::element_types<double, double, double, double>>;
+inline void check_parameter(serial_run const& reference, part_of_parameter const& p, heddle::mesh_value const& mesh,
+                            heddle::coordinates const& at, std::map<std::string, std::size_t>& elements) {
+  auto const map = heddle::local_index_map(mesh, p.entry->dims, p.entry->rest, at);
+  auto const gradient_map = heddle::local_index_map(mesh, p.entry->dims, p.entry->gradient_rest, at);
+  std::string const name(p.entry->name.view());
+  auto const whole = reference.parameter.find(name);
+  // The second copy of a tied parameter is named after its own use.
+  auto const& expected = whole != reference.parameter.end() ? whole->second : reference.parameter.at("wte.weight");
+  CAPTURE(name);
+  CHECK(difference(p.value, map, expected.value) <= bound);
+  CHECK(padding_is_zero(p.value, map));
+  REQUIRE((p.gradient == nullptr) == expected.gradient.empty());
+  if (p.gradient != nullptr) {
+    CHECK(difference(p.gradient, gradient_map, expected.gradient) <= bound);
+    CHECK(padding_is_zero(p.gradient, gradient_map));
+  }
+  if (p.owned)
+    heddle::for_each_run(map, [&](std::size_t, std::size_t count, std::uint64_t) { elements[name] += count; });
+}
+
+/// Predicted bytes are the bytes taken, and the rows of the ledger add up to them.
+inline void check_memory(heddle::memory_table const& allocated, heddle::memory_table const& predicted,
+                         std::span<heddle::memory_row const> rows) {
+  CHECK(allocated == predicted);
+  heddle::memory_table by_row{};
+  for (heddle::memory_row const& row : rows) by_row.bytes[static_cast<std::size_t>(row.category)] += row.total();
+  CHECK(by_row == predicted);
+}
+
+/// The bytes and calls of all steps are the ledger's.
+inline void check_traffic(heddle::traffic_table const& before, heddle::traffic_table const& after,
+                          heddle::traffic_table const& of_step) {
+  heddle::traffic_table predicted = before;
+  predicted.add(of_step, steps);
+  CHECK(after == predicted);
+}
+
+/// Nothing was left out: all ranks together hold each parameter a whole number of times.
+inline void check_all_held(serial_run const& reference, std::map<std::string, std::size_t> const& elements) {
+  for (auto const& p : reference.parameter) {
+    CAPTURE(p.first);
+    auto const held = elements.find(p.first);
+    REQUIRE(held != elements.end());
+    CHECK(held->second % p.second.value.size() == 0);
+    CHECK(held->second >= p.second.value.size());
+  }
+}
+
 template <class Model, class Plan>
 void compare_with_serial() {
   using trainer_type = heddle::trainer<Model, Plan>;
@@ -152,49 +212,15 @@ void compare_with_serial() {
 
     std::lock_guard const lock(one_at_a_time);
     CAPTURE(rank.rank());
-    for (std::size_t s = 0; s < steps; ++s) {
-      CAPTURE(s);
-      CHECK(reference.norm[s] > clip);
-      CHECK(std::fabs(loss[s] - reference.loss[s]) <= bound * std::fabs(reference.loss[s]));
-      CHECK(std::fabs(norm[s] - reference.norm[s]) <= bound * std::fabs(reference.norm[s]));
-    }
-    for (std::size_t n = 0; n < trainer.parameter_count(); ++n) {
-      auto const p = trainer.parameter(n);
-      auto map = heddle::local_index_map(Plan::mesh::value, p.entry->dims, p.entry->rest, rank.at());
-      auto gradient_map = heddle::local_index_map(Plan::mesh::value, p.entry->dims, p.entry->gradient_rest, rank.at());
-      auto const whole = reference.parameter.find(std::string(p.entry->name.view()));
-      // The second copy of a tied parameter is named after its own use.
-      auto const& expected = whole != reference.parameter.end() ? whole->second : reference.parameter.at("wte.weight");
-      CAPTURE(p.entry->name.view());
-      CHECK(difference(p.value, map, expected.value) <= bound);
-      CHECK(padding_is_zero(p.value, map));
-      REQUIRE((p.gradient == nullptr) == expected.gradient.empty());
-      if (p.gradient != nullptr) {
-        CHECK(difference(p.gradient, gradient_map, expected.gradient) <= bound);
-        CHECK(padding_is_zero(p.gradient, gradient_map));
-      }
-      if (!p.owned) continue;
-      heddle::for_each_run(map, [&](std::size_t, std::size_t count, std::uint64_t) {
-        elements[std::string(p.entry->name.view())] += count;
-      });
-    }
+    check_losses(reference, loss, norm);
+    for (std::size_t n = 0; n < trainer.parameter_count(); ++n)
+      check_parameter(reference, trainer.parameter(n), Plan::mesh::value, rank.at(), elements);
     check_executed(recorder, program);
-    // Predicted bytes are the bytes taken, and the bytes sent.
-    CHECK(trainer.allocated() == ledger::memory(stage));
-    heddle::memory_table by_row{};
-    for (heddle::memory_row const& row : ledger::rows(stage))
-      by_row.bytes[static_cast<std::size_t>(row.category)] += row.total();
-    CHECK(by_row == ledger::memory(stage));
-    heddle::traffic_table predicted = before;
-    predicted.add(ledger::traffic(rank.at()), steps);
-    CHECK(after == predicted);
+    auto const rows = ledger::rows(stage);
+    check_memory(trainer.allocated(), ledger::memory(stage), rows);
+    check_traffic(before, after, ledger::traffic(rank.at()));
   });
-  // Nothing was left out: all ranks together hold each parameter a whole number of times.
-  for (auto const& p : reference.parameter) {
-    CAPTURE(p.first);
-    CHECK(elements[p.first] % p.second.value.size() == 0);
-    CHECK(elements[p.first] >= p.second.value.size());
-  }
+  check_all_held(reference, elements);
 }
 
 }  // namespace equivalence
