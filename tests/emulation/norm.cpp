@@ -60,12 +60,10 @@ normalised<T> on_host(problem<T> const& p, std::vector<wide<T>> const& x, bool c
   using A = wide<T>;
   normalised<T> out{std::vector<A>(x.size()), std::vector<A>(p.rows), std::vector<A>(p.rows)};
   if (centred)
-    host::detail::layer_norm(std::size_t{0}, p.rows, p.width, x.data(), p.gamma.data(),
-                             offset ? p.beta.data() : nullptr, p.epsilon, out.y.data(), out.mean.data(),
-                             out.rstd.data());
+    host::detail::layer_norm(p.rows, p.width, x.data(), p.gamma.data(), offset ? p.beta.data() : nullptr, p.epsilon,
+                             out.y.data(), out.mean.data(), out.rstd.data());
   else
-    host::detail::rms_norm(std::size_t{0}, p.rows, p.width, x.data(), p.gamma.data(), p.epsilon, out.y.data(),
-                           out.rstd.data());
+    host::detail::rms_norm(p.rows, p.width, x.data(), p.gamma.data(), p.epsilon, out.y.data(), out.rstd.data());
   return out;
 }
 template <class T>
@@ -74,12 +72,12 @@ gradients<T> on_host(problem<T> const& p, normalised<T> const& saved, bool centr
   gradients<T> out{std::vector<A>(p.x.size()), std::vector<A>(p.width, A(stood)), std::vector<A>(p.width, A(stood))};
   A const* const base = onto ? p.base.data() : nullptr;
   if (centred)
-    host::detail::layer_norm_backward(std::size_t{0}, p.rows, p.width, p.x.data(), p.gamma.data(), saved.mean.data(),
-                                      saved.rstd.data(), p.dy.data(), base, out.dx.data(), out.dgamma.data(),
+    host::detail::layer_norm_backward(p.rows, p.width, p.x.data(), p.gamma.data(), saved.mean.data(), saved.rstd.data(),
+                                      p.dy.data(), base, out.dx.data(), out.dgamma.data(),
                                       offset ? out.dbeta.data() : nullptr);
   else
-    host::detail::rms_norm_backward(std::size_t{0}, p.rows, p.width, p.x.data(), p.gamma.data(), saved.rstd.data(),
-                                    p.dy.data(), base, out.dx.data(), out.dgamma.data());
+    host::detail::rms_norm_backward(p.rows, p.width, p.x.data(), p.gamma.data(), saved.rstd.data(), p.dy.data(), base,
+                                    out.dx.data(), out.dgamma.data());
   return out;
 }
 
