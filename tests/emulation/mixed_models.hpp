@@ -38,12 +38,13 @@ struct mixed_run {
   double evaluated = 0;
 };
 
-/// Numbers of a backend's memory, in double.
+/// Numbers of a backend's memory, in double; none at null.
 template <class Backend, class U>
 std::vector<double> numbers(U const* from, std::size_t n) {
+  std::vector<double> out;
+  if (from == nullptr) return out;
   std::vector<U> own(n);
   Backend::memory::to_host(from, own.data(), n);
-  std::vector<double> out;
   for (U const one : own) out.push_back(static_cast<double>(static_cast<accumulation_t<U>>(one)));
   return out;
 }
@@ -132,10 +133,10 @@ inline double apart(std::vector<double> const& a, std::vector<double> const& b) 
 ///   master     what gradients that differ so much move it by: an update changes by at most 2·rate times that
 ///   value      that, and a step
 /// Seen are the same bits, but of the loss, 2e-4 u. Products that are rounded once too often show as 2.9 u of a
-/// gradient on the data ranks.
+/// gradient on the data ranks. Where the two round at other points there are so many `roundings`.
 template <class Policy>
-void check_mixed_alike(mixed_run const& device, mixed_run const& host, Policy const& policy) {
-  double const u = 1.0 / static_cast<double>(std::size_t{2} << fraction_bits(policy.storage));
+void check_mixed_alike(mixed_run const& device, mixed_run const& host, Policy const& policy, double roundings = 1) {
+  double const u = roundings / static_cast<double>(std::size_t{2} << fraction_bits(policy.storage));
   REQUIRE(device.step.size() == host.step.size());
   for (std::size_t s = 0; s < host.step.size(); ++s) {
     CAPTURE(s);
@@ -176,7 +177,7 @@ void check_mixed_alike(mixed_run const& device, mixed_run const& host, Policy co
 /// On the device as on the host, in the modes of these seeds (`in_every_mode`). The arenas of the device are those of
 /// the ledger.
 template <class Model, class Plan>
-mixed_run check_mixed_model(std::vector<std::uint64_t> const& seeds) {
+mixed_run check_mixed_model(std::vector<std::uint64_t> const& seeds, double roundings = 1) {
   constexpr std::size_t ranks = Plan::mesh::size;
   std::mutex mutex;
   mixed_run host;
@@ -204,7 +205,7 @@ mixed_run check_mixed_model(std::vector<std::uint64_t> const& seeds) {
       }
       train_mixed<Model, Plan, cuda_backend>(rank, device, mutex);
     });
-    check_mixed_alike(device, host, Plan::precision_value);
+    check_mixed_alike(device, host, Plan::precision_value, roundings);
   }
   return host;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Primitives that ask for scratch get it, as a device's do: nothing that somebody still reads stands there.
 #include <algorithm>
+#include <atomic>
 #include <heddle/nn/cross_entropy.hpp>
 #include <heddle/nn/frozen.hpp>
 #include <heddle/nn/linear.hpp>
@@ -68,19 +69,30 @@ struct scribbling_backend : host_backend {
   }
 };
 
+/// The same with what a backend may have beside a product (nn/product_concepts.hpp), and how often it was called.
+struct fusing_backend : scribbling_backend {
+  inline static std::atomic<std::size_t> biased = 0;
+  template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B>
+  static void product_biased(double const* a, double const* b, double const* row, double const* base, double* c,
+                             double* scratch) {
+    ++biased;
+    base == nullptr ? biased_sum<M, N>(row, c) : biased_sum<M, N>(row, c, base);
+    product_accumulate<M, N, K, A, B>(a, b, c, scratch);
+  }
+};
+
 /// As on the host backend, on one rank and where values, sums and gradients are on their way through scratch.
-template <class Module, std::size_t LogitBytes = 0>
+template <class Module, class Backend = scribbling_backend, std::size_t LogitBytes = 0>
 void check_scribbled() {
   using input = activations<embed_dim>;
   using two = mesh<axis<dp, 2>, axis<tp, 2>>;
   subject const& plain = subject_of<Module, input, mesh<>, megatron_rules, tokens, LogitBytes>();
-  subject const& one = subject_of<Module, input, mesh<>, megatron_rules, tokens, LogitBytes, scribbling_backend>();
+  subject const& one = subject_of<Module, input, mesh<>, megatron_rules, tokens, LogitBytes, Backend>();
   CHECK(one.backward_scratch > plain.backward_scratch);
   check_same(plain, one, "one rank");
-  check_same(plain, subject_of<Module, input, two, megatron_sequence_rules, tokens, LogitBytes, scribbling_backend>(),
+  check_same(plain, subject_of<Module, input, two, megatron_sequence_rules, tokens, LogitBytes, Backend>(),
              "dp2 tp2, sequence rule");
-  check_same(plain, subject_of<Module, input, two, megatron_rules, tokens, LogitBytes, scribbling_backend>(),
-             "dp2 tp2");
+  check_same(plain, subject_of<Module, input, two, megatron_rules, tokens, LogitBytes, Backend>(), "dp2 tp2");
 }
 
 constexpr initializer start = normal(1);
@@ -96,9 +108,27 @@ TEST_CASE("norms, products and biases of a branch write to scratch, and change n
   check_scribbled<residual<sequential<named<"norm", layer_norm<embed_dim>>, named<"up", up>, named<"down", down>>>>();
   check_scribbled<sequential<rms_norm<embed_dim>, up>>();
 }
+TEST_CASE("on a backend that fuses them, products and biases of a branch are the same, of pending sums too") {
+  using branch = sequential<named<"norm", layer_norm<embed_dim>>, named<"up", up>, named<"down", down>>;
+  check_scribbled<residual<branch>, fusing_backend>();
+  check_scribbled<branch, fusing_backend>();
+  check_scribbled<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", head>, loss>, fusing_backend>();
+  // What `down` gives under tensor parallelism is a sum over ranks, which the bias does not belong to.
+  auto const calls = []<class Module, class Input, class Mesh>(named<"m", Module>, Input, Mesh) {
+    std::size_t const before = fusing_backend::biased;
+    CHECK(run(subject_of<Module, Input, Mesh, megatron_rules, tokens, 0, fusing_backend>()).fault == "");
+    return fusing_backend::biased - before;
+  };
+  std::size_t const one = calls(named<"m", up>{}, activations<embed_dim>{}, mesh<>{});
+  CHECK(one > 0);
+  CHECK(calls(named<"m", up>{}, activations<embed_dim>{}, mesh<axis<tp, 2>>{}) == 2 * one);
+  CHECK(calls(named<"m", down>{}, activations<mlp_dim>{}, mesh<>{}) == one);
+  CHECK(calls(named<"m", down>{}, activations<mlp_dim>{}, mesh<axis<tp, 2>>{}) == 0);
+}
 TEST_CASE("a biased head writes to scratch, and changes nothing, its loss in chunks or whole") {
   check_scribbled<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", head>, loss>>();
-  check_scribbled<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", head>, loss>, 3 * row>();
+  check_scribbled<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", head>, loss>, scribbling_backend,
+                  3 * row>();
 }
 TEST_CASE("what is frozen asks for no scratch of its gradients") {
   using input = activations<embed_dim>;

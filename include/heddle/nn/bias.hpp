@@ -27,6 +27,7 @@ struct added : primitive {
     static constexpr std::size_t width = detail::local_product_v<Place, added_dims>;
     static constexpr std::size_t rows = Place::input_size / width;
     static constexpr std::size_t independent_rows = rows;
+    static constexpr std::size_t added_row = width;  ///< the constant is the parameter, in each row of so many
     using A = accumulation_t<T>;
     static constexpr std::size_t backward_scratch =
         Place::trains ? room_for<T, A>(Place::plan::backend::template bias_gradient_scratch<rows, width>()) : 0;

@@ -3,13 +3,15 @@
 #include <array>
 #include <cstddef>
 #include <heddle/nn/op.hpp>
+#include <heddle/nn/product_concepts.hpp>
 #include <type_traits>
 
 namespace heddle {
 
 /// Two neighbours of a chain as one: `Sum`, which can add to what stands in its output, and `Constant`, which adds
 /// what does not depend on its input. The constant is written to the output and `Sum` adds to it, so that a bias costs
-/// no pass of its own: it takes the place of the zeros that a product would begin with.
+/// no pass of its own: it takes the place of the zeros that a product would begin with. Of a backend on which the sum
+/// itself adds a row to each row, it is not even written.
 ///
 /// A model of what `placed` is. The parameters of both are one unit (nn/parameter_unit.hpp).
 template <class Sum, class Constant>
@@ -59,8 +61,14 @@ struct fused_step {
   template <class Context, class X>
   static void forward_onto(Context& c, frame<element> const& f, element const* base, X const* x, element* y) {
     before_forward(c, f);
-    Constant::kernel::constant_onto(c, of_constant(f), base, y);
-    Sum::forward_onto(c, of_sum(f), y, x, y);
+    if constexpr (detail::AddsRow<typename Sum::kernel, typename Constant::kernel>) {
+      frame<element> own = of_sum(f);
+      X const* const x_here = Sum::begin_forward(c, own, x);
+      Sum::kernel::forward_with_row(c, own, f.parameter[uses_of_sum], base, x_here, y);
+    } else {
+      Constant::kernel::constant_onto(c, of_constant(f), base, y);
+      Sum::forward_onto(c, of_sum(f), y, x, y);
+    }
   }
   template <class Context, class X>
   static void backward(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,

@@ -272,46 +272,6 @@ struct placed {
     });
   }
 
-  /// Fresh gradients become zeros, to be added to.
-  template <class Context>
-  static void clear_fresh(Context&, [[maybe_unused]] frame<element> const& f) {
-    for (std::size_t k = 0; k != (place::trains ? uses.size() : 0); ++k)
-      if (f.is_fresh(k)) Context::backend::clear(f.gradient[k], gradient_size[k]);
-  }
-
-  static constexpr void count_forward(traffic_table& t, coordinates const& at) {
-    count_redistribution<std::conditional_t<reads_tokens, std::int32_t, element>>(t, mesh, at, in_path);
-    kernel::count_forward(t, at);
-    count_redistribution<element>(t, mesh, at, out_path);
-  }
-  static constexpr void count_backward(traffic_table& t, coordinates const& at) {
-    if constexpr (goes_back) {
-      count_redistribution<element>(t, mesh, at, out_dual);
-      kernel::count_backward(t, at);
-      if constexpr (moves_dx) count_redistribution<element>(t, mesh, at, in_dual);
-    }
-  }
-
- private:
-  static constexpr auto gradient_size = [] {
-    std::array<std::size_t, uses.size()> sizes{};
-    for (std::size_t k = 0; k != uses.size(); ++k) sizes[k] = local_size(mesh, uses[k].dims, uses[k].gradient);
-    return sizes;
-  }();
-  static constexpr std::size_t row_size = kernel::independent_rows == 0 ? 0 : place::input_size / all_rows;
-  template <class Context, class X>
-  static auto rows_of(Context& c, frame<element> const& f, X const* x) {
-    return [&c, &f, x]<std::size_t Rows>(std::integral_constant<std::size_t, Rows>, std::size_t first, element* y,
-                                         [[maybe_unused]] bool onto = false) {
-      if constexpr (kernel::adds_forward) {
-        if (onto) {
-          kernel_of_rows<Rows>::forward_onto(c, f, y, x + first * row_size, y);
-          return;
-        }
-      }
-      kernel_of_rows<Rows>::forward(c, f, x + first * row_size, y);
-    };
-  }
   /// Asks for the parameters and brings x to where the op reads it; `f` becomes the kernel's frame.
   template <class Context, class X>
   static X const* begin_forward(Context& c, frame<element>& f, X const* x) {
@@ -363,6 +323,47 @@ struct placed {
       if (!f.asked) c.after_backward(f.use, 0);
     if constexpr (moves_dx) c.redistribute(in_dual, static_cast<element const*>(dx_compute), dx, work);
   }
+
+  /// Fresh gradients become zeros, to be added to.
+  template <class Context>
+  static void clear_fresh(Context&, [[maybe_unused]] frame<element> const& f) {
+    for (std::size_t k = 0; k != (place::trains ? uses.size() : 0); ++k)
+      if (f.is_fresh(k)) Context::backend::clear(f.gradient[k], gradient_size[k]);
+  }
+
+  static constexpr void count_forward(traffic_table& t, coordinates const& at) {
+    count_redistribution<std::conditional_t<reads_tokens, std::int32_t, element>>(t, mesh, at, in_path);
+    kernel::count_forward(t, at);
+    count_redistribution<element>(t, mesh, at, out_path);
+  }
+  static constexpr void count_backward(traffic_table& t, coordinates const& at) {
+    if constexpr (goes_back) {
+      count_redistribution<element>(t, mesh, at, out_dual);
+      kernel::count_backward(t, at);
+      if constexpr (moves_dx) count_redistribution<element>(t, mesh, at, in_dual);
+    }
+  }
+
+ private:
+  static constexpr auto gradient_size = [] {
+    std::array<std::size_t, uses.size()> sizes{};
+    for (std::size_t k = 0; k != uses.size(); ++k) sizes[k] = local_size(mesh, uses[k].dims, uses[k].gradient);
+    return sizes;
+  }();
+  static constexpr std::size_t row_size = kernel::independent_rows == 0 ? 0 : place::input_size / all_rows;
+  template <class Context, class X>
+  static auto rows_of(Context& c, frame<element> const& f, X const* x) {
+    return [&c, &f, x]<std::size_t Rows>(std::integral_constant<std::size_t, Rows>, std::size_t first, element* y,
+                                         [[maybe_unused]] bool onto = false) {
+      if constexpr (kernel::adds_forward) {
+        if (onto) {
+          kernel_of_rows<Rows>::forward_onto(c, f, y, x + first * row_size, y);
+          return;
+        }
+      }
+      kernel_of_rows<Rows>::forward(c, f, x + first * row_size, y);
+    };
+  }
 };
 
 /// Base of kernels, with the defaults that most have.
@@ -375,8 +376,7 @@ struct kernel_traits {
   static constexpr bool identity = false;       ///< y equals x, and dx dy, whatever the step: compositions leave it out
   static constexpr bool adds_forward = false;   ///< has forward_onto(c, f, base, x, y)
   static constexpr bool adds_backward = false;  ///< has backward_onto(c, f, x, y, dy, base, dx)
-  static constexpr bool adds_constant =
-      false;  ///< y = x + constant: has constant_onto(c, f, base, y), base may be null
+  static constexpr bool adds_constant = false;  ///< y = x + constant: has constant_onto(c, f, base or null, y)
   /// Rows of a kernel each of whose rows (all but the dimensions that it reads as one: a token) depends on the same row
   /// of the input alone, or whose loss is the sum of its rows'. `kernel<Place>` then works for a place with fewer of
   /// them, which has the smaller `input_size` and `output_size`, and for a loss the targets of those rows.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
+#include <heddle/nn/product_concepts.hpp>
 
 namespace heddle {
 
@@ -31,6 +32,9 @@ struct product : primitive {
     static constexpr std::size_t n = detail::local_product_v<Place, Out>;
     static constexpr std::size_t m = Place::input_size / k;
 
+    /// How long a row that forward adds to each row at no cost is; 0 where it costs a pass.
+    static constexpr std::size_t added_row = detail::AddsRowToProduct<typename Place::plan::backend, T> ? n : 0;
+
     static constexpr std::size_t independent_rows = m;
     static constexpr std::size_t forward_scratch = Place::plan::backend::template product_scratch<m, n, k>();
     static constexpr std::size_t backward_scratch =
@@ -45,6 +49,11 @@ struct product : primitive {
     static void forward_onto(Context&, frame<T> const& f, T const* base, T const* x, T* y) {
       Context::backend::template copy<m * n>(base, y);
       Context::backend::template product_accumulate<m, n, k, false, true>(x, f.parameter[0], y, f.scratch);
+    }
+    /// With a row [n] added to each row, and `base` unless it is null; base may be y.
+    template <class Context>
+    static void forward_with_row(Context&, frame<T> const& f, T const* row, T const* base, T const* x, T* y) {
+      Context::backend::template product_biased<m, n, k, false, true>(x, f.parameter[0], row, base, y, f.scratch);
     }
     template <class Context>
     static void backward(Context&, frame<T> const& f, T const* x, T const*, T const* dy, T* dx) {

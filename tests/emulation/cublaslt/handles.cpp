@@ -13,6 +13,10 @@ blas_handles& blas_handles::get() {
   static blas_handles all;
   return all;
 }
+blas_calls blas_calls_now() {
+  std::unique_lock<std::mutex> const lock(machine::get().mutex);
+  return blas_handles::get().calls;
+}
 
 }  // namespace heddle::emulation
 

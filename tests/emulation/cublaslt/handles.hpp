@@ -8,10 +8,25 @@
 
 namespace heddle::emulation {
 
+/// Why a call returns an error.
+struct blas_refusal {
+  cublasStatus_t code;
+  std::string text;
+};
+
+/// What cuBLASLt was asked for since the program began.
+struct blas_calls {
+  std::map<cublasLtEpilogue_t, std::size_t> products;  ///< that were run, by epilogue
+  std::size_t asked = 0;                               ///< for an algorithm
+};
+/// So far.
+blas_calls blas_calls_now();
+
 /// Handles of cuBLASLt, under the machine's mutex.
 class blas_handles {
  public:
   static blas_handles& get();
+  blas_calls calls;
 
   cublasLtHandle_t make(int device) {
     auto made = std::make_unique<int>(device);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stand-ins for cuBLASLt's products, with the signatures of its header. Descriptions hold what they were told; a
-// product is a loop in the type of its sums. What cuBLASLt refuses, or reads beside the matrices for, is refused here.
+// product is a loop in the type of its sums, with its epilogue (epilogue.hpp) before the one rounding. What cuBLASLt
+// refuses, or reads beside the matrices for, is refused here.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -19,27 +20,25 @@
 
 #include "../cudart/machine.hpp"
 #include "../fault.hpp"
+#include "epilogue.hpp"
 #include "handles.hpp"
 
 namespace {
 
 using heddle::emulation::blas_handles;
+using heddle::emulation::blas_refusal;
+using heddle::emulation::epilogue;
 using heddle::emulation::last_blas_refusal;
 using heddle::emulation::machine;
 using heddle::emulation::range;
 using heddle::emulation::refusal;
 using heddle::emulation::side;
 
-/// Why a call returns an error.
-struct blas_refusal {
-  cublasStatus_t code;
-  std::string text;
-};
-
 struct description {
   cublasComputeType_t compute;
   cudaDataType_t factor;
   bool transpose_a = false, transpose_b = false;
+  epilogue ending{};
 };
 struct matrix {
   cudaDataType_t element;
@@ -155,6 +154,7 @@ problem problem_of(cublasLtMatmulDesc_t what, cublasLtMatrixLayout_t a, cublasLt
   if ((p.what.compute == CUBLAS_COMPUTE_64F) != wide || (p.what.factor == CUDA_R_64F) != wide ||
       (!wide && ((p.what.compute != CUBLAS_COMPUTE_32F && !rounds) || p.what.factor != CUDA_R_32F)))
     throw blas_refusal{CUBLAS_STATUS_NOT_SUPPORTED, "sums and factors of a type that does not go with the operands'"};
+  p.what.ending.require(p.a.element, p.m);
   return p;
 }
 
@@ -162,14 +162,17 @@ problem problem_of(cublasLtMatmulDesc_t what, cublasLtMatrixLayout_t a, cublasLt
 struct algorithm {
   std::uint64_t problem, workspace;
   std::array<std::uint32_t, 4> align;
+  std::uint32_t align_vector;  ///< of the epilogue
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 std::uint64_t number_of(problem const& p) {
   std::uint64_t hash = 0x9E3779B97F4A7C15U;
-  for (std::uint64_t const part : {p.m, p.n, p.k, std::uint64_t{p.what.transpose_a}, std::uint64_t{p.what.transpose_b},
-                                   static_cast<std::uint64_t>(p.a.element), static_cast<std::uint64_t>(p.what.compute),
-                                   static_cast<std::uint64_t>(p.a.leading), static_cast<std::uint64_t>(p.b.leading),
-                                   static_cast<std::uint64_t>(p.c.leading), static_cast<std::uint64_t>(p.d.leading)})
+  for (std::uint64_t const part :
+       {p.m, p.n, p.k, std::uint64_t{p.what.transpose_a}, std::uint64_t{p.what.transpose_b},
+        static_cast<std::uint64_t>(p.a.element), static_cast<std::uint64_t>(p.what.compute),
+        static_cast<std::uint64_t>(p.a.leading), static_cast<std::uint64_t>(p.b.leading),
+        static_cast<std::uint64_t>(p.c.leading), static_cast<std::uint64_t>(p.d.leading),
+        std::uint64_t{p.what.ending.kind}, static_cast<std::uint64_t>(p.what.ending.leading)})
     hash = (hash ^ part) * 0x100000001B3U + (hash >> 29);
   return hash;
 }
@@ -203,8 +206,13 @@ void multiply(problem const& p, A alpha, T const* a, T const* b, A beta, T const
         sum += operand<A>(p, p.what.transpose_a ? a[l + i * leading(p.a)] : a[i + l * leading(p.a)]) *
                operand<A>(p, p.what.transpose_b ? b[j + l * leading(p.b)] : b[l + j * leading(p.b)]);
       A const before = beta == A(0) ? A(0) : beta * A(c[i + j * leading(p.c)]);
-      d[i + j * leading(p.d)] = T(alpha * sum + before);
+      d[i + j * leading(p.d)] = T(p.what.ending.template of<T>(alpha * sum + before, i, j));
     }
+  // Sums of what stands in memory: of operands that a product rounds nothing says which are taken.
+  if (p.what.ending.kind == CUBLASLT_EPILOGUE_BGRADB)
+    p.what.ending.template sum_up<T, A>(p.n, p.k, [&](auto j, auto l) {
+      return p.what.transpose_b ? b[j + l * leading(p.b)] : b[l + j * leading(p.b)];
+    });
 }
 template <class T, class A>
 std::function<void()> bound(problem const& p, void const* alpha, void const* a, void const* b, void const* beta,
@@ -231,6 +239,14 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t one, cublasLt
       held.transpose_a = turns();
     else if (what == CUBLASLT_MATMUL_DESC_TRANSB)
       held.transpose_b = turns();
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE)
+      held.ending.set_kind(value_of<std::uint32_t>(value, bytes));
+    else if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+      held.ending.vector = value_of<void*>(value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)
+      held.ending.matrix = value_of<void*>(value, bytes);
+    else if (what == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD)
+      held.ending.leading = value_of<std::int64_t>(value, bytes);
     else
       refuse("attribute " + std::to_string(static_cast<int>(what)) + " of a product, which the emulation lacks");
   });
@@ -292,13 +308,16 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulHeuristicResult_t* results, int* found) {
   return call([&](machine&) {
     *found = 0;
+    ++blas_handles::get().calls.asked;
     if (blas_handles::get().device_of(handle) < 0)
       throw blas_refusal{CUBLAS_STATUS_NOT_INITIALIZED, "no handle, or one that was destroyed"};
     if (wanted < 1) refuse("room for " + std::to_string(wanted) + " results");
     wishes const& held = preferences.of(wish, "preference");
-    algorithm const chosen{number_of(problem_of(what, a, b, c, d)),
+    problem const p = problem_of(what, a, b, c, d);
+    algorithm const chosen{number_of(p),
                            held.workspace,
-                           {held.align_a, held.align_b, held.align_c, held.align_d}};
+                           {held.align_a, held.align_b, held.align_c, held.align_d},
+                           p.what.ending.vector_alignment()};
     results[0] = {};
     std::memcpy(&results[0].algo, &chosen, sizeof chosen);
     results[0].workspaceSize = held.workspace;
@@ -331,6 +350,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t what
       if (reinterpret_cast<std::uintptr_t>(at[i]) % chosen.align[i] != 0)
         refuse(std::string("operand ") + names[i] + ", which the algorithm was promised at a multiple of " +
                std::to_string(chosen.align[i]) + " bytes");
+    if (p.what.ending.vector_alignment() < chosen.align_vector)
+      refuse("a vector of the epilogue, which the algorithm was promised at a multiple of " +
+             std::to_string(chosen.align_vector) + " bytes");
     heddle::emulation::stream_state& to = all.stream(handle_of_stream);
     if (to.device != device || machine::device() != device)
       refuse("a handle of device " + std::to_string(device) + " with " + to.name + " of device " +
@@ -355,6 +377,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t what
         p.what.factor == CUDA_R_64F ? *static_cast<double const*>(beta) != 0 : *static_cast<float const*>(beta) != 0;
     std::vector<range> uses{columns_of(a, p.a, false), columns_of(b, p.b, false), columns_of(d, p.d, true)};
     if (adds && c != d) uses.push_back(columns_of(c, p.c, false));
+    std::size_t const operands = uses.size();
+    p.what.ending.add_uses(uses, bytes_of(p.a.element), p.m, p.n);
+    for (std::size_t i = operands; i < uses.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        if ((uses[i].written || uses[j].written) && overlap(uses[i], uses[j]))
+          refuse("an epilogue's vector or matrix that stands where an operand does");
     if (chosen.workspace != 0)
       uses.push_back({reinterpret_cast<std::uintptr_t>(workspace), chosen.workspace, 1, 0, true, side::device});
     for (std::size_t i = 0; i + 1 < uses.size(); ++i)
@@ -364,6 +392,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t what
         if (overlap(uses[i], uses.back())) refuse("a workspace that stands where an operand does");
     std::string const text = "a product [" + std::to_string(p.m) + ", " + std::to_string(p.k) + "] x [" +
                              std::to_string(p.k) + ", " + std::to_string(p.n) + "] of cuBLASLt";
+    ++blas_handles::get().calls.products[static_cast<cublasLtEpilogue_t>(p.what.ending.kind)];
     all.enqueue(to, {text, uses, [product, workspace, bytes = chosen.workspace] {
                        product();
                        // What it leaves there is nobody's to read.

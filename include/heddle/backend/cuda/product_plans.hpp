@@ -38,8 +38,11 @@ struct blas_type<__half> {
   static constexpr cudaDataType_t element = CUDA_R_16F, factor = CUDA_R_32F;
   static constexpr cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
-/// Products of float whose operands are rounded to TF32.
-struct tfloat32_blas_type : blas_type<float> {
+/// The same of products of float whose operands are rounded to TF32.
+template <class T>
+struct tfloat32_blas_type;
+template <>
+struct tfloat32_blas_type<float> : blas_type<float> {
   static constexpr cublasComputeType_t compute = CUBLAS_COMPUTE_32F_FAST_TF32;
 };
 
@@ -52,10 +55,17 @@ struct product_shape {
   cublasComputeType_t compute{};
   unsigned align_a = 16, align_b = 16, align_c = 16;
   std::size_t workspace_bytes = 0;  ///< that it may use
+  /// What it does before it rounds, with a vector and a matrix [m,n] of c's elements, at multiples of
+  /// `epilogue_alignment`.
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   // clang-tidy 14 takes the 0 of a comparison that it makes itself for ours.
   // NOLINTNEXTLINE(modernize-use-nullptr)
   friend auto operator<=>(product_shape const&, product_shape const&) = default;
 };
+
+/// Where the vector and the matrix of an epilogue begin, in bytes; and how many columns of the matrix are one of
+/// these: what cublasLt.h asks for of the matrix, and what its kernels take of the vector.
+inline constexpr std::size_t epilogue_alignment = 16, epilogue_columns = 8;
 
 namespace detail {
 
@@ -80,11 +90,13 @@ struct product_plan {
   detail::owned<cublasLtMatmulDescOpaque_t> product;
   detail::owned<cublasLtMatrixLayoutOpaque_t> a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
+  bool exists = true;  ///< false where cuBLASLt has none with this epilogue
 };
 
 /// The plans of the products that an execution has met: each is asked for once. cuBLASLt's matrices have their columns
 /// one after the other, so it is told of cᵀ = op(b)ᵀ·op(a)ᵀ: `a` there is b here. Algorithms that add up in the
-/// result's own type are not taken, so that nothing narrower than the sums' type is summed in.
+/// result's own type are not taken, so that nothing narrower than the sums' type is summed in. A product without an
+/// algorithm is an error; one with an epilogue is remembered as such, since it can be had in parts.
 class product_plans {
  public:
   explicit product_plans(blas_handle const& handle) : handle_(&handle) {}
@@ -94,8 +106,26 @@ class product_plans {
     return found != plans_.end() ? found->second : plans_.emplace(p, made(p)).first->second;
   }
   [[nodiscard]] std::size_t size() const { return plans_.size(); }
+  /// Where the next call of a product with an epilogue has its vector and matrix.
+  static void set_ending(product_plan const& plan, void const* vector, void* matrix) {
+    set(plan.product.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    if (matrix != nullptr) set(plan.product.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, matrix);
+  }
 
  private:
+  // Of where an epilogue's vector and matrix begin, an algorithm's choice reads the alignment alone: an address that
+  // nobody reads has no more of it than is promised.
+  static void set_epilogue(cublasLtMatmulDesc_t product, product_shape const& p) {
+    if (p.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
+    std::uintptr_t const address = epilogue_alignment;
+    static_assert(sizeof address == sizeof(void*));
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, p.epilogue);
+    set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, address);
+    if (p.epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS) return;
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, address);
+    set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(p.n));
+  }
+
   template <class Value>
   static void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, Value const& value) {
     check(cublasLtMatmulDescSetAttribute(product, what, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
@@ -122,6 +152,7 @@ class product_plans {
     cublasOperation_t const turned = CUBLAS_OP_T;
     if (p.transpose_b) set(product, CUBLASLT_MATMUL_DESC_TRANSA, turned);
     if (p.transpose_a) set(product, CUBLASLT_MATMUL_DESC_TRANSB, turned);
+    set_epilogue(product, p);
     plan.a = p.transpose_b ? layout(p, p.n, p.k) : layout(p, p.k, p.n);
     plan.b = p.transpose_a ? layout(p, p.k, p.m) : layout(p, p.m, p.k);
     plan.c = layout(p, p.m, p.n);
@@ -140,10 +171,14 @@ class product_plans {
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     auto const call = [&] { return "cublasLtMatmulAlgoGetHeuristic " + detail::text_of(p); };
-    check(cublasLtMatmulAlgoGetHeuristic(handle_->get(), product, plan.a.get(), plan.b.get(), plan.c.get(),
-                                         plan.c.get(), raw, 1, &best, &found),
-          call);
-    check(found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : best.state, call);
+    cublasStatus_t const asked = cublasLtMatmulAlgoGetHeuristic(handle_->get(), product, plan.a.get(), plan.b.get(),
+                                                                plan.c.get(), plan.c.get(), raw, 1, &best, &found);
+    cublasStatus_t const status = asked != CUBLAS_STATUS_SUCCESS ? asked
+                                  : found == 0                   ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                                 : best.state;
+    // What is wrong with the product itself is found without the epilogue, too.
+    plan.exists = status == CUBLAS_STATUS_SUCCESS;
+    if (p.epilogue == CUBLASLT_EPILOGUE_DEFAULT) check(status, call);
     plan.algorithm = best.algo;
     return plan;
   }
