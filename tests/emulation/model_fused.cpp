@@ -62,12 +62,21 @@ TEST_CASE("tensor ranks in fp32 train on a device as on the host") {
   heddle::testing::watchdog const guard(std::chrono::seconds(100));
   emulation::check_mixed_model<model, tensor_ranks>({0, 3}, of_sums);
 }
-TEST_CASE("products have their bias as an epilogue: all four of a layer, of tensor ranks those without a pending sum") {
+TEST_CASE("all four linears of a layer have epilogues; of tensor ranks, those without a pending sum") {
   heddle::testing::watchdog const guard(std::chrono::seconds(100));
-  auto const biases = [](auto&& used) { return used[CUBLASLT_EPILOGUE_BIAS]; };
-  CHECK(biases(products_of_step<in_fp32>()) == 4 * depth * micro_batches);
-  CHECK(biases(products_of_step<in_tf32>()) == 4 * depth * micro_batches);
-  CHECK(biases(products_of_step<in_bf16>()) == 4 * depth * micro_batches);
-  CHECK(biases(products_of_step<in_fp64>()) == 0);
-  CHECK(biases(products_of_step<tensor_ranks>()) == 2 * depth * micro_batches * 2);
+  constexpr std::size_t linears = 4 * depth;
+  auto used = products_of_step<in_fp32>();
+  CHECK(used[CUBLASLT_EPILOGUE_BIAS] == linears * micro_batches);
+  CHECK(used[CUBLASLT_EPILOGUE_BGRADB] == linears);  // of the first micro-batch, whose gradients are fresh
+  used = products_of_step<in_tf32>();
+  CHECK(used[CUBLASLT_EPILOGUE_BIAS] == linears * micro_batches);
+  CHECK(used[CUBLASLT_EPILOGUE_BGRADB] == linears);
+  used = products_of_step<in_bf16>();
+  CHECK(used[CUBLASLT_EPILOGUE_BIAS] == linears * micro_batches);
+  CHECK(used[CUBLASLT_EPILOGUE_BGRADB] == linears * micro_batches);  // each leaves a part, which are added in float
+  used = products_of_step<in_fp64>();
+  CHECK(used[CUBLASLT_EPILOGUE_BIAS] + used[CUBLASLT_EPILOGUE_BGRADB] == 0);
+  used = products_of_step<tensor_ranks>();
+  CHECK(used[CUBLASLT_EPILOGUE_BIAS] == linears / 2 * micro_batches * 2);
+  CHECK(used[CUBLASLT_EPILOGUE_BGRADB] == linears / 2 * 2);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Primitives that ask for scratch get it, as a device's do: nothing that somebody still reads stands there.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <heddle/nn/cross_entropy.hpp>
 #include <heddle/nn/frozen.hpp>
@@ -71,13 +72,21 @@ struct scribbling_backend : host_backend {
 
 /// The same with what a backend may have beside a product (nn/product_concepts.hpp), and how often it was called.
 struct fusing_backend : scribbling_backend {
-  inline static std::atomic<std::size_t> biased = 0;
+  inline static std::atomic<std::size_t> biased = 0, summed = 0;
   template <std::size_t M, std::size_t N, std::size_t K, bool A, bool B>
   static void product_biased(double const* a, double const* b, double const* row, double const* base, double* c,
                              double* scratch) {
     ++biased;
     base == nullptr ? biased_sum<M, N>(row, c) : biased_sum<M, N>(row, c, base);
     product_accumulate<M, N, K, A, B>(a, b, c, scratch);
+  }
+  template <std::size_t M, std::size_t N, std::size_t K>
+  static void product_summed(double const* a, double const* b, double* c, double* sums, double* scratch,
+                             double* sum_scratch) {
+    ++summed;
+    product<M, N, K, true, false>(a, b, c, scratch);
+    clear(sums, M);
+    bias_gradient<K, M>(a, sums, sum_scratch);
   }
 };
 
@@ -115,15 +124,18 @@ TEST_CASE("on a backend that fuses them, products and biases of a branch are the
   check_scribbled<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", head>, loss>, fusing_backend>();
   // What `down` gives under tensor parallelism is a sum over ranks, which the bias does not belong to.
   auto const calls = []<class Module, class Input, class Mesh>(named<"m", Module>, Input, Mesh) {
-    std::size_t const before = fusing_backend::biased;
+    std::size_t const biased = fusing_backend::biased, summed = fusing_backend::summed;
     CHECK(run(subject_of<Module, Input, Mesh, megatron_rules, tokens, 0, fusing_backend>()).fault == "");
-    return fusing_backend::biased - before;
+    return std::array{fusing_backend::biased - biased, fusing_backend::summed - summed};
   };
-  std::size_t const one = calls(named<"m", up>{}, activations<embed_dim>{}, mesh<>{});
-  CHECK(one > 0);
-  CHECK(calls(named<"m", up>{}, activations<embed_dim>{}, mesh<axis<tp, 2>>{}) == 2 * one);
+  auto const one = calls(named<"m", up>{}, activations<embed_dim>{}, mesh<>{});
+  CHECK(one[0] > 1);
+  CHECK(one[1] == 1);  // of two backwards, that with fresh gradients
+  using two = mesh<axis<tp, 2>>;
+  CHECK(calls(named<"m", up>{}, activations<embed_dim>{}, two{}) == std::array{2 * one[0], 2 * one[1]});
   CHECK(calls(named<"m", down>{}, activations<mlp_dim>{}, mesh<>{}) == one);
-  CHECK(calls(named<"m", down>{}, activations<mlp_dim>{}, mesh<axis<tp, 2>>{}) == 0);
+  CHECK(calls(named<"m", down>{}, activations<mlp_dim>{}, two{}) == std::array<std::size_t, 2>{});
+  CHECK(calls(named<"m", frozen<up>>{}, activations<embed_dim>{}, mesh<>{})[1] == 0);
 }
 TEST_CASE("a biased head writes to scratch, and changes nothing, its loss in chunks or whole") {
   check_scribbled<sequential<named<"norm", rms_norm<embed_dim>>, named<"head", head>, loss>>();

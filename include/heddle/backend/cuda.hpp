@@ -39,6 +39,7 @@ struct cuda_tfloat32_backend : cuda_backend, cuda::fused_products<cuda::tfloat32
   using rounded::product_accumulate;
   using rounded::product_biased;
   using rounded::product_scratch;
+  using rounded::product_summed;
 };
 
 }  // namespace heddle

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <heddle/nn/op.hpp>
 #include <heddle/nn/product_concepts.hpp>
+#include <heddle/tensor/accumulation.hpp>
 #include <type_traits>
 
 namespace heddle {
@@ -74,6 +75,8 @@ struct fused_step {
   static void backward(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                        element* dx) {
     before_backward(c, f);
+    if constexpr (detail::SumsRow<Sum, Constant>)
+      if (backward_together(c, f, x, y, dy, nullptr, dx)) return after_backward(c, f);
     backward_constant(c, f, dy);
     Sum::backward(c, of_sum(f), x, y, dy, dx);
     after_backward(c, f);
@@ -82,6 +85,8 @@ struct fused_step {
   static void backward_onto(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
                             element const* base, element* dx) {
     before_backward(c, f);
+    if constexpr (detail::SumsRow<Sum, Constant>)
+      if (backward_together(c, f, x, y, dy, base, dx)) return after_backward(c, f);
     backward_constant(c, f, dy);
     Sum::backward_onto(c, of_sum(f), x, y, dy, base, dx);
     after_backward(c, f);
@@ -132,6 +137,20 @@ struct fused_step {
     f.use += uses_of_sum;
     f.site += Sum::sites;
     return f;
+  }
+  /// Backward with the constant's gradient in the pass of the sum's, which replaces what stands in both. False where
+  /// that may not be, and nothing was done. `base` may be null.
+  template <class Context, class X>
+  static bool backward_together(Context& c, frame<element> const& f, X const* x, element const* y, element const* dy,
+                                element const* base, element* dx) {
+    if (!f.is_fresh(0) || !f.is_fresh(uses_of_sum)) return false;
+    frame<element> own = of_sum(f);
+    // The constant's scratch begins where the sum's does, and is free again before dx is written.
+    auto* const row_scratch = reinterpret_cast<accumulation_t<element>*>(f.scratch);
+    Sum::backward_by(c, own, x, y, dy, dx, [&](X const* x_here, element const*, element const* dy_here, element* to) {
+      Sum::kernel::backward_with_row(c, own, f.gradient[uses_of_sum], row_scratch, x_here, dy_here, base, to);
+    });
+    return true;
   }
   /// Its cotangent is the identity: dx is dy, where it stands, and is not written.
   template <class Context>

@@ -4,6 +4,7 @@
 #include <heddle/nn/dims_algebra.hpp>
 #include <heddle/nn/op.hpp>
 #include <heddle/nn/product_concepts.hpp>
+#include <heddle/tensor/accumulation.hpp>
 
 namespace heddle {
 
@@ -34,6 +35,8 @@ struct product : primitive {
 
     /// How long a row that forward adds to each row at no cost is; 0 where it costs a pass.
     static constexpr std::size_t added_row = detail::AddsRowToProduct<typename Place::plan::backend, T> ? n : 0;
+    /// How long the row is that is the sum of the cotangent's rows, where it comes with the weight's gradient; or 0.
+    static constexpr std::size_t summed_row = detail::SumsWithProduct<typename Place::plan::backend, T> ? n : 0;
 
     static constexpr std::size_t independent_rows = m;
     static constexpr std::size_t forward_scratch = Place::plan::backend::template product_scratch<m, n, k>();
@@ -65,6 +68,18 @@ struct product : primitive {
       weight_gradient<Context>(f, x, dy);
       Context::backend::template copy<m * k>(base, dx);
       Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
+    }
+    /// Where the weight's gradient is fresh: and the sum of dy's rows to `row`. `base` may be null.
+    template <class Context>
+    static void backward_with_row(Context&, frame<T> const& f, T* row, accumulation_t<T>* row_scratch, T const* x,
+                                  T const* dy, T const* base, T* dx) {
+      Context::backend::template product_summed<n, k, m>(dy, x, f.gradient[0], row, f.scratch, row_scratch);
+      if (base == nullptr) {
+        Context::backend::template product<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
+      } else {
+        Context::backend::template copy<m * k>(base, dx);
+        Context::backend::template product_accumulate<m, k, n, false, false>(dy, f.parameter[0], dx, f.scratch);
+      }
     }
 
    private:
