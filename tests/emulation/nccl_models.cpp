@@ -44,20 +44,24 @@ void check_over_nccl() {
   }
 }
 
-/// Each rank's device has as many bytes before the first step as after the second.
+/// Two steps allocate nothing, and give NCCL what the trainer's counters say.
 template <class Plan>
-void check_steps_allocate_nothing() {
+void check_steps() {
   testing::watchdog const guard(std::chrono::seconds(170));
   testing::nccl_session const here({.devices = Plan::mesh::size});
   run<Plan>(nccl_threads, {.room = 128}, [&](auto& rank) {
     basic_trainer<model, Plan, cuda_backend> one(rank, {.seed = 3});
     std::size_t const before = emulation::usage_now().device_bytes;
     CHECK(before > one.allocated().total() + one.steering_bytes());
+    std::size_t const counted = one.sent().bytes(), given = emulation::nccl_sent();
     std::vector<std::int32_t> const ids(one.local_tokens, 1);
     for (int step = 0; step < 2; ++step) {
       CHECK(one.step(ids, ids).gradient_norm > 0);
       CHECK(emulation::usage_now().device_bytes == before);
     }
+    CHECK(one.sent().bytes() > counted);
+    CHECK(emulation::nccl_sent() - given == one.sent().bytes() - counted);
+    rank.world().barrier();  // nobody frees while another is in a call
   });
 }
 
@@ -69,6 +73,8 @@ TEST_CASE("nccl: ZeRO-3 with tensor parallelism trains as thread ranks do") {
 TEST_CASE("nccl: a pipeline with tensor and data parallelism trains as thread ranks do") {
   nccl_models_cpp::check_over_nccl<nccl_models_cpp::cube>();
 }
-TEST_CASE("nccl: 16-bit gradients are reduced in room that is there before the first step") {
-  nccl_models_cpp::check_steps_allocate_nothing<nccl_models_cpp::narrow>();
+TEST_CASE("nccl: steps allocate nothing, and send what is counted: collectives, transfers, and sums of 16 bits") {
+  nccl_models_cpp::check_steps<nccl_models_cpp::gathered>();
+  nccl_models_cpp::check_steps<nccl_models_cpp::cube>();
+  nccl_models_cpp::check_steps<nccl_models_cpp::narrow>();
 }
