@@ -329,7 +329,7 @@ class nccl_context {
     if (status == ncclSuccess || status == ncclInProgress) return;
     std::string const what =
         link.running.empty() ? "communicator '" + link.key() + "'" : text_of(*link.running.front());
-    throw nccl_error(status, nccl_text_of(status, what, link.get()));
+    throw nccl_error(status, nccl_text_of(status, what, link.get(), source_place::here()));
   }
   /// The time counts from when the device could have begun.
   void keep_limit(nccl_call& one, char const* what) {

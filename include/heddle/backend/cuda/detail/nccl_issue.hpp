@@ -99,7 +99,9 @@ class nccl_issue {
   [[nodiscard]] std::size_t begin(std::size_t count, std::size_t rank) const {
     return comm::chunk_begin(count, size_, rank);
   }
-  void took(ncclResult_t status, char const* call) const { link_.took(status, call); }
+  void took(ncclResult_t status, char const* call, source_place place = source_place::here()) const {
+    link_.took(status, call, place);
+  }
 
   template <class Body>
   void grouped(Body const& body) const {

@@ -91,17 +91,17 @@ class nccl_link {
     }
   }
   /// Whether NCCL is done with the last call, of that name.
-  bool settle(char const* call) {
+  bool settle(char const* call, source_place place = source_place::here()) {
     ncclResult_t status = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(communicator_, &status), "ncclCommGetAsyncError", communicator_);
     in_progress_ = status == ncclInProgress;
-    if (!in_progress_) check_nccl(status, call, communicator_);
+    if (!in_progress_) check_nccl(status, call, communicator_, place);
     return !in_progress_;
   }
   /// What a call returned.
-  void took(ncclResult_t status, char const* call) {
+  void took(ncclResult_t status, char const* call, source_place place = source_place::here()) {
     in_progress_ = in_progress_ || status == ncclInProgress;
-    if (status != ncclInProgress) check_nccl(status, call, communicator_);
+    if (status != ncclInProgress) check_nccl(status, call, communicator_, place);
   }
 
   /// Room on the device, which one call after another uses: how much there is, and where. Transfers need none.
