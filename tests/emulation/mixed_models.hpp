@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "arenas.hpp"
 #include "session.hpp"
 
 /// Whole models trained in mixed precision by the same trainer on the host and on an emulated device.
@@ -187,22 +188,9 @@ mixed_run check_mixed_model(std::vector<std::uint64_t> const& seeds, double roun
     session const here(
         {.mode = seed < 2 ? execution::eager : execution::delayed, .seed = seed, .only_named = seed % 2 == 1});
     mixed_run device;
-    std::size_t before = 0, counted = 0;
     cuda::run_shared_device(ranks, 0, [&](cuda::shared_device_communicator& world) {
       mesh_communicator<typename Plan::mesh, cuda::shared_device_communicator> rank(world);
-      world.barrier();
-      if (rank.rank() == 0) before = usage_now().device_bytes;
-      world.barrier();
-      {
-        basic_trainer<Model, Plan, cuda_backend> const one(rank);
-        {
-          std::lock_guard<std::mutex> const lock(mutex);
-          counted += one.allocated().total() + one.steering_bytes();
-        }
-        world.barrier();
-        if (rank.rank() == 0) CHECK(usage_now().device_bytes - before == counted);
-        world.barrier();
-      }
+      check_arenas<basic_trainer<Model, Plan, cuda_backend>>(rank);
       train_mixed<Model, Plan, cuda_backend>(rank, device, mutex);
     });
     check_mixed_alike(device, host, Plan::precision_value, roundings);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "arenas.hpp"
 #include "session.hpp"
 
 /// Whole models trained by the same trainer on the host and on an emulated device.
@@ -119,11 +120,7 @@ void check_model(std::vector<std::uint64_t> const& seeds) {
     trained device;
     cuda::run_shared_device(ranks, 0, [&](cuda::shared_device_communicator& world) {
       mesh_communicator<typename Plan::mesh, cuda::shared_device_communicator> rank(world);
-      if (ranks == 1) {
-        std::size_t const before = usage_now().device_bytes;
-        basic_trainer<Model, Plan, cuda_backend> const one(rank);
-        CHECK(usage_now().device_bytes - before == one.allocated().total() + one.steering_bytes());
-      }
+      check_arenas<basic_trainer<Model, Plan, cuda_backend>>(rank);
       train<Model, Plan, cuda_backend>(rank, device, mutex);
     });
     check_same(device, host);

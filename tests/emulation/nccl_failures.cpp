@@ -138,6 +138,27 @@ TEST_CASE("nccl: errors that NCCL finds later end the run, with the rank and its
       {0, 2});
 }
 
+TEST_CASE("nccl: an error that NCCL finds names the operation that runs") {
+  watchdog const guard(seconds(60));
+  over_nccl(
+      [] {
+        auto const texts = seen<nccl_ranks, rank_failed>(2, [](nccl_communicator& world) {
+          floats const data(8), other(3);
+          world.all_reduce(data.span());
+          (void)data.values();
+          if (world.rank() == 0) world.receive(other.span(), 1);  // which never comes
+          auto pending = world.all_reduce_async(data.span());
+          pending.wait();
+          std::this_thread::sleep_for(milliseconds(50));
+          heddle::emulation::inject_nccl_error(1, ncclRemoteError);
+          (void)data.values();
+          for (;;) world.barrier();
+        });
+        check_all(texts, {"rank 1 failed: all_reduce of 8 float32 (sum) on \"world\" (call 2): ncclRemoteError (6)"});
+      },
+      {0, 2});
+}
+
 TEST_CASE("nccl: labels that differ, and numbers that NCCL has not") {
   watchdog const guard(seconds(60));
   check_all(seen<nccl_ranks, call_mismatch>(2,

@@ -21,6 +21,8 @@ struct gathered : plan<mesh<axis<dp, 2>, axis<tp, 2>>, micro_batch<2>, accumulat
 /// Transfers between stages beside collectives of two other axes; embeddings tied over the stages.
 struct cube : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, micro_batch<1>, accumulate<3>, pipeline<one_f_one_b>,
                    zero<2>, precision<fp64>> {};
+/// Gradients of 16 bits, which are exchanged and added in float: not by NCCL.
+struct narrow : plan<mesh<axis<dp, 2>>, micro_batch<1>, zero<2>, precision<bf16_mixed>> {};
 
 template <class Plan>
 void check_over_nccl() {
@@ -35,9 +37,32 @@ void check_over_nccl() {
                                       .devices = Plan::mesh::size,
                                       .only_named = seed == 3});
     emulation::trained device;
-    run<Plan>(nccl_threads, [&](auto& rank) { emulation::train<model, Plan, cuda_backend>(rank, device, mutex); });
+    // Little room: what each kernel does not name is copied before it and compared after.
+    run<Plan>(nccl_threads, {.room = 1024},
+              [&](auto& rank) { emulation::train<model, Plan, cuda_backend>(rank, device, mutex); });
     emulation::check_same(device, host);
   }
+}
+
+/// Two steps allocate nothing, and give NCCL what the trainer's counters say.
+template <class Plan>
+void check_steps() {
+  testing::watchdog const guard(std::chrono::seconds(170));
+  testing::nccl_session const here({.devices = Plan::mesh::size});
+  run<Plan>(nccl_threads, {.room = 128}, [&](auto& rank) {
+    basic_trainer<model, Plan, cuda_backend> one(rank, {.seed = 3});
+    std::size_t const before = emulation::usage_now().device_bytes;
+    CHECK(before > one.allocated().total() + one.steering_bytes());
+    std::size_t const counted = one.sent().bytes(), given = emulation::nccl_sent();
+    std::vector<std::int32_t> const ids(one.local_tokens, 1);
+    for (int step = 0; step < 2; ++step) {
+      CHECK(one.step(ids, ids).gradient_norm > 0);
+      CHECK(emulation::usage_now().device_bytes == before);
+    }
+    CHECK(one.sent().bytes() > counted);
+    CHECK(emulation::nccl_sent() - given == one.sent().bytes() - counted);
+    rank.world().barrier();  // nobody frees while another is in a call
+  });
 }
 
 }  // namespace nccl_models_cpp
@@ -47,4 +72,9 @@ TEST_CASE("nccl: ZeRO-3 with tensor parallelism trains as thread ranks do") {
 }
 TEST_CASE("nccl: a pipeline with tensor and data parallelism trains as thread ranks do") {
   nccl_models_cpp::check_over_nccl<nccl_models_cpp::cube>();
+}
+TEST_CASE("nccl: steps allocate nothing, and send what is counted: collectives, transfers, and sums of 16 bits") {
+  nccl_models_cpp::check_steps<nccl_models_cpp::gathered>();
+  nccl_models_cpp::check_steps<nccl_models_cpp::cube>();
+  nccl_models_cpp::check_steps<nccl_models_cpp::narrow>();
 }

@@ -53,12 +53,14 @@ struct nccl_ranks {
     std::iota(devices.begin(), devices.end(), 0);
     // All ranks have begun before one can fail: the tests ask what each of them saw.
     std::barrier begun(static_cast<std::ptrdiff_t>(ranks));
-    cuda::run_nccl_threads(devices,
-                           [&](communicator& world) {
-                             begun.arrive_and_wait();
-                             function(world);
-                           },
-                           {.timeout = how.timeout, .start = how.timeout});
+    cuda::run_nccl_threads(
+        devices,
+        [&](communicator& world) {
+          begun.arrive_and_wait();
+          function(world);
+        },
+        // Some have so little room that each element goes in a piece of its own, or few in one.
+        {.timeout = how.timeout, .start = how.timeout, .room = (with.only_named ? 16 : 1024) * ranks});
   }
   /// Another thread of a rank, which computes with an execution of its own.
   template <class F>

@@ -144,6 +144,27 @@ TEST_CASE("nccl: a plan on processes, which find each other over TCP") {
   CHECK(ranks == 8);
 }
 
+TEST_CASE("nccl: a plan on processes that are given their launch") {
+  watchdog const guard(seconds(60));
+  nccl_session const here({.mode = hd::emulation::execution::delayed, .seed = 6, .devices = 8});
+  std::atomic<int> wrong{0}, ranks{0};
+  for (std::string const& one : launched(8, [&](launch const& mine) {
+         // [launched]
+         hd::run<cube>(hd::nccl.launched(mine), {.timeout = std::chrono::seconds(60)}, [&](auto& rank) {
+           wrong += wrong_on(rank);
+           ++ranks;
+         });
+         // [/launched]
+       }))
+    CHECK(one == "");
+  CHECK(wrong == 0);
+  CHECK(ranks == 8);
+  CHECK(has(failure_of([] {
+              hd::run<cube>(hd::nccl.launched({{1, 2, 1}, "127.0.0.1", 1}), [](auto&) {});
+            }),
+            "the mesh has 8 ranks, and 2 processes were launched"));
+}
+
 TEST_CASE("nccl: a process that fails ends the others, over TCP") {
   watchdog const guard(seconds(60));
   nccl_session const here({.mode = hd::emulation::execution::delayed, .seed = 5, .devices = 3});

@@ -1,49 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tool that is linked into the program, as NVTX's own headers foresee it, sees the ranges.
+// A tool that is linked into the program sees the ranges.
 #include <doctest/doctest.h>
 
-#include <cstdint>
+#include <heddle/backend/cuda/device_memory.hpp>
 #include <heddle/backend/cuda/nvtx.hpp>
 #include <string>
 #include <vector>
 
+#include "nvtx_tool.hpp"
+
 namespace {
 
-std::vector<std::string> seen;
+namespace nvtx_tool = heddle::emulation::nvtx_tool;
 
-::nvtxDomainHandle_t NVTX_API create_domain(char const* name) {
-  seen.push_back(std::string("domain ") + name);
-  return reinterpret_cast<::nvtxDomainHandle_t>(&seen);
-}
-int NVTX_API push(::nvtxDomainHandle_t domain, ::nvtxEventAttributes_t const* what) {
-  CHECK(static_cast<void*>(domain) == static_cast<void*>(&seen));
-  CHECK(what->messageType == NVTX_MESSAGE_TYPE_ASCII);
-  seen.push_back(std::string("push ") + what->message.ascii);
-  return 0;
-}
-int NVTX_API pop(::nvtxDomainHandle_t) {
-  seen.emplace_back("pop");
-  return 0;
-}
-
-int NVTX_API attach(NvtxGetExportTableFunc_t table_of) {
-  auto const* const callbacks = static_cast<NvtxExportTableCallbacks const*>(table_of(NVTX_ETID_CALLBACKS));
-  NvtxFunctionTable table = nullptr;
-  unsigned int size = 0;
-  if (callbacks == nullptr || callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &table, &size) == 0) return 0;
-  *table[NVTX_CBID_CORE2_DomainCreateA] = reinterpret_cast<NvtxFunctionPointer>(create_domain);
-  *table[NVTX_CBID_CORE2_DomainRangePushEx] = reinterpret_cast<NvtxFunctionPointer>(push);
-  *table[NVTX_CBID_CORE2_DomainRangePop] = reinterpret_cast<NvtxFunctionPointer>(pop);
-  return 1;
-}
-
-TEST_CASE("ranges are pushed and popped in heddle's domain, with their names") {
-  InitializeInjectionNvtx2_fnptr = attach;  // before the first call, which looks for tools
+TEST_CASE("ranges are pushed and popped in heddle's domain, with their names and numbers") {
+  InitializeInjectionNvtx2_fnptr = nvtx_tool::attach;
   {
     heddle::cuda::nvtx_range const step("step");
-    heddle::cuda::nvtx_range const forward("forward 3");
+    heddle::cuda::device_memory::profiled_range const forward("forward", 3), none("reduce", {}),
+        least("a name that is longer than what there is room for in a range", INT64_MIN + 1);
   }
-  CHECK(seen == std::vector<std::string>{"domain heddle", "push step", "push forward 3", "pop", "pop"});
+  CHECK(nvtx_tool::seen ==
+        std::vector<std::string>{"domain heddle", "push step", "push forward 3", "push reduce",
+                                 "push a name that is longer than what there is -9223372036854775807", "pop", "pop",
+                                 "pop", "pop"});
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <array>
+#include <heddle/backend/cuda/blas.hpp>
 #include <heddle/backend/cuda/device.hpp>
 #include <heddle/backend/cuda/event.hpp>
 #include <heddle/backend/cuda/graph.hpp>
@@ -21,10 +23,16 @@ using emulation::session;
 
 TEST_CASE("an error names the call, the code, its meaning and what to do") {
   session const here({.devices = 2});
-  CHECK(failure_of([] { cuda::select_device(2); }) ==
+  int line = 0;
+  std::string const text = failure_of([&] {
+    line = __LINE__ + 1;
+    cuda::select_device(2);
+  });
+  CHECK(text ==
         "cudaSetDevice(2): cudaErrorInvalidDevice (101), invalid device ordinal: cudaSetDevice (emulated): device 2, "
         "where there are 2; nvidia-smi shows the devices that there are, and CUDA_VISIBLE_DEVICES those that this "
-        "process sees");
+        "process sees (called at runtime_errors.cpp:" +
+            std::to_string(line) + ')');
   CHECK(cudaPeekAtLastError() == cudaSuccess);  // no later call is blamed
   try {
     cuda::check(cudaErrorNoDevice, [] { return std::string("a call"); });
@@ -34,6 +42,38 @@ TEST_CASE("an error names the call, the code, its meaning and what to do") {
     CHECK(has(error.what(), "a call: cudaErrorNoDevice (100), no CUDA-capable device is detected; nvidia-smi"));
   }
   cuda::check(cudaSuccess, "nothing");
+}
+
+TEST_CASE("an error names the line of whoever calls") {
+  session const here;
+  int line = 0;
+  auto const at = [&] { return " (called at runtime_errors.cpp:" + std::to_string(line) + ')'; };
+  cuda::stream const stream;
+  std::string text = failure_of([&] {
+    line = __LINE__ + 1;
+    cuda::device_arena<char> const some(std::size_t{1} << 50);
+  });
+  CHECK(has(text, "cudaMalloc of 1125899906842624 bytes: "));
+  CHECK(has(text, at()));
+  std::array<float, 4> host{};
+  text = failure_of([&] {
+    line = __LINE__ + 1;
+    cuda::copy_to_host<float>(stream, host, host);
+  });
+  CHECK(has(text, "cudaMemcpyAsync of 16 bytes to the host"));
+  CHECK(has(text, at()));
+  cudaStream_t gone = nullptr;
+  {
+    cuda::stream const short_lived;
+    gone = short_lived.get();
+  }
+  text = failure_of([&] {
+    line = __LINE__ + 1;
+    cuda::stream_ref(gone).synchronize();
+  });
+  CHECK(has(text, at()));
+  CHECK(
+      has(failure_of([] { cuda::check(CUBLAS_STATUS_ALLOC_FAILED, "a product"); }), "(called at runtime_errors.cpp:"));
 }
 
 TEST_CASE("handles that are gone are refused") {

@@ -144,6 +144,7 @@ TEST_CASE("launches that CUDA refuses") {
               "a launch of heddle::emulation::scale<double, 64> in (0, 1, 1) blocks of (64, 1, 1) threads with 0 bytes "
               "of dynamic shared memory: "
               "cudaErrorInvalidConfiguration (9)"));
+    CHECK(has(none, " (called at runtime_launch.cpp:"));  // where the shape is written
     CHECK(has(none, "a grid has 1 to (2147483647, 65535, 65535) blocks, a block 1 to 1024 threads"));
     CHECK(has(with({{1, 65536}, 64}), "cudaErrorInvalidConfiguration"));
     CHECK(has(with({1, {1, 1025}}), "cudaErrorInvalidConfiguration"));

@@ -6,17 +6,21 @@
 #include <heddle/tensor/mesh_communicator.hpp>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace heddle {
 
-/// Where ranks live: each is a process of its own, with a device of its own, and they meet over NCCL. Write the object,
-/// `heddle::nccl`, in a program that torchrun or srun starts once for each rank; `heddle::nccl.launched(by)` takes a
-/// launch that came otherwise (`comm::launch_by_mpi`).
-struct nccl_type {
-  comm::launch (*from)() = &comm::launch_from_environment;
+/// Where ranks live: each is a process of its own, with a device of its own, and they meet over NCCL, as this launch
+/// says. `heddle::nccl.launched(comm::launch_by_mpi(port))` is one.
+struct launched_nccl_type {
+  comm::launch from;
+};
 
-  [[nodiscard]] constexpr nccl_type launched(comm::launch (*by)()) const { return {by}; }
+/// The same, in a program that torchrun or srun starts once for each rank: write the object, `heddle::nccl`;
+/// `heddle::nccl.launched(from)` is for a launch that came otherwise.
+struct nccl_type {
+  [[nodiscard]] launched_nccl_type launched(comm::launch from) const { return {std::move(from)}; }
 };
 inline constexpr nccl_type nccl;
 
@@ -44,13 +48,23 @@ struct rank_of_plan {
 /// **Errors.** A launch that is incomplete, of another number of processes than the mesh has ranks, or of fewer
 /// devices; and those of a run: the first thing that goes wrong on any rank ends all of them, and is thrown on all.
 template <Plan PlanType, class Function>
-void run(nccl_type where, cuda::nccl_options const& options, Function&& function) {
-  comm::launch const here = where.from();
+void run(launched_nccl_type const& where, cuda::nccl_options const& options, Function&& function) {
+  comm::launch const& here = where.from;
   if (here.place.size != PlanType::mesh::size)
-    throw error("run<plan>(nccl): the mesh has " + std::to_string(PlanType::mesh::size) + " ranks, and " +
-                std::to_string(here.place.size) +
-                " processes were launched (WORLD_SIZE, or SLURM_NTASKS); start as many as the mesh has ranks");
+    throw error(
+        "run<plan>(nccl): the mesh has " + std::to_string(PlanType::mesh::size) + " ranks, and " +
+        std::to_string(here.place.size) +
+        " processes were launched (WORLD_SIZE, SLURM_NTASKS, or mpirun's -n); start as many as the mesh has ranks");
   cuda::run_nccl_process(here, detail::rank_of_plan<PlanType, Function>{function}, options);
+}
+template <Plan PlanType, class Function>
+void run(launched_nccl_type const& where, Function&& function) {
+  run<PlanType>(where, cuda::nccl_options{}, function);
+}
+
+template <Plan PlanType, class Function>
+void run(nccl_type where, cuda::nccl_options const& options, Function&& function) {
+  run<PlanType>(where.launched(comm::launch_from_environment()), options, function);
 }
 template <Plan PlanType, class Function>
 void run(nccl_type where, Function&& function) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <heddle/tensor/accumulation.hpp>
 #include <heddle/tensor/arena.hpp>
 #include <heddle/tensor/block_view.hpp>
 #include <heddle/tensor/scattering.hpp>
+#include <optional>
 
 namespace heddle {
 
@@ -19,6 +21,12 @@ struct host_memory {
   /// One allocation, filled with zeros.
   template <class T>
   using arena = heddle::arena<T>;
+
+  /// A part of the calling thread's time, by name and number, for the profiler of what computes there. The host has
+  /// none.
+  struct profiled_range {
+    constexpr profiled_range(char const*, std::optional<std::int64_t>) {}
+  };
 
   /// to[n] = from[n]; they may be the same, and do not overlap otherwise.
   template <class T>

@@ -250,10 +250,11 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
 
   void perform(schedules::action const& a, step_facts<options> const& facts, step_result& result) {
     using kind = schedules::action_kind;
-    trace_span const span(trace_, schedules::name(a.kind),
-                          schedules::is_compute(a.kind) || schedules::is_send(a.kind) || schedules::is_receive(a.kind)
-                              ? static_cast<std::int64_t>(a.micro_batch)
-                              : trace_event::no_number);
+    step_span<memory> const span(
+        trace_, schedules::name(a.kind),
+        schedules::is_compute(a.kind) || schedules::is_send(a.kind) || schedules::is_receive(a.kind)
+            ? static_cast<std::int64_t>(a.micro_batch)
+            : trace_event::no_number);
     std::size_t const s = p_->slot_of(stage_index_, a.micro_batch);
     switch (a.kind) {
       case kind::receive_activation:

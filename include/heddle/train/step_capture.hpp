@@ -47,7 +47,7 @@ class step_capture {
     if constexpr (detail::Records<Memory>) {
       if (wanted_ && began_) {
         if (!recording_) recording_.emplace(work);
-        trace_span const span(trace_, "replay");
+        step_span<Memory> const span(trace_, "replay");
         recording_->replay();
         return;
       }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/detail/file.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,6 +78,20 @@ class trace_span {
  private:
   trace_recorder* recorder_;
   trace_event event_{};
+};
+
+/// A part of a step: an event of the rank's trace, if it has a recorder, and a range of that name for the profiler of
+/// the memory where it computes (`host_memory::profiled_range`), whether it has or not.
+template <class Memory>
+class step_span {
+ public:
+  explicit step_span(trace_recorder* recorder, char const* name, std::int64_t number = trace_event::no_number)
+      : range_(name, number == trace_event::no_number ? std::nullopt : std::optional(number)),
+        span_(recorder, name, number) {}
+
+ private:
+  [[no_unique_address]] typename Memory::profiled_range range_;
+  trace_span span_;
 };
 
 /// A recorder with its place in the picture: one process has one row of tracks, one rank one track.

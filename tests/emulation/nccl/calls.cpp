@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <heddle/comm/traffic.hpp>
 #include <random>
 #include <string>
 #include <utility>
@@ -94,6 +95,35 @@ std::string who(nccl_match const& match, std::size_t part) {
   return "rank " + std::to_string(match.ranks[part]) + " calls " + text_of(match.parts[part].call);
 }
 
+/// Bytes that a rank sends to others by that call.
+std::size_t sent_by(nccl_member const& one, nccl_request const& call) {
+  namespace comm = heddle::comm;
+  std::size_t const n = static_cast<std::size_t>(one.of->size), rank = static_cast<std::size_t>(one.rank);
+  bool const is_root = call.root == one.rank;
+  std::size_t elements = 0;
+  switch (call.kind) {
+    case nccl_kind::all_reduce:
+      elements = comm::all_reduce_sent(call.count, n, rank);
+      break;
+    case nccl_kind::reduce_scatter:
+      elements = comm::reduce_scatter_sent(n * call.count, n, rank);
+      break;
+    case nccl_kind::all_gather:
+      elements = comm::all_gather_sent(n * call.count, n, rank);
+      break;
+    case nccl_kind::broadcast:
+      elements = comm::broadcast_sent(call.count, n, rank, static_cast<std::size_t>(call.root));
+      break;
+    case nccl_kind::reduce:
+    case nccl_kind::send:
+      elements = is_root ? 0 : call.count;
+      break;
+    case nccl_kind::receive:
+      break;
+  }
+  return elements * size_of(call.type);
+}
+
 /// Brings a rank's call to its match, and compares it with what is there.
 std::pair<match_ref, std::size_t> bring(machine& all, nccl_member& one, nccl_request const& call) {
   nccl_world& world = *one.of;
@@ -175,6 +205,7 @@ void launch(machine& all, nccl_member& one, cudaStream_t handle, std::vector<ncc
   made->aborted = one.aborted;
   for (nccl_request const& call : calls) {
     add_uses(uses, one, call);
+    nccl_library::get().sent[one.device] += sent_by(one, call);
     made->all.push_back(bring(all, one, call));
   }
   made->text_of_it = "rank " + std::to_string(one.rank) + "'s " + text_of(calls[0]) +

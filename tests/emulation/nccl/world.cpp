@@ -66,6 +66,10 @@ std::size_t nccl_aborted() {
   auto const lock = alone();
   return nccl_library::get().aborted;
 }
+std::size_t nccl_sent() {
+  auto const lock = alone();
+  return nccl_library::get().sent[machine::device()];
+}
 void inject_nccl_error(int device, ncclResult_t code) {
   auto const lock = alone();
   nccl_library::get().injected[device] = code;

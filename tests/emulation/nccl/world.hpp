@@ -115,6 +115,7 @@ struct nccl_library {
   std::map<std::string, std::shared_ptr<nccl_world>> worlds;  ///< by id
   std::set<nccl_member*> live;
   std::map<int, ncclResult_t> injected;
+  std::map<int, std::size_t> sent;  ///< bytes, by device
   unsigned ids = 0, communicators = 0;
   std::size_t aborted = 0;
   static nccl_library& get();

@@ -11,7 +11,8 @@
 
 namespace heddle::cuda {
 
-/// A call of cuBLASLt that failed. The text names the call, the code, its meaning, and what to do.
+/// A call of cuBLASLt that failed. The text names the call, the code, its meaning, what to do,
+/// and where it was made.
 class blas_error : public error {
  public:
   blas_error(cublasStatus_t code, std::string const& text) : error(text), code_(code) {}
@@ -47,7 +48,7 @@ inline char const* remedy_of(cublasStatus_t code) {
 
 /// Throws `blas_error` unless `status` is success. `call` names the call in the text, or is asked for it.
 template <class Call>
-void check(cublasStatus_t status, Call const& call) {
+void check(cublasStatus_t status, Call const& call, source_place place = source_place::here()) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
   std::string text;
@@ -57,7 +58,7 @@ void check(cublasStatus_t status, Call const& call) {
     text = call;
   throw blas_error(status, text + ": " + cublasLtGetStatusName(status) + " (" +
                                std::to_string(static_cast<int>(status)) + "), " + cublasLtGetStatusString(status) +
-                               detail::remedy_of(status));
+                               detail::remedy_of(status) + place.text());
 }
 
 /// cuBLASLt's handle, on the device that is current when it is made.

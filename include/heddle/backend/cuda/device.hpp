@@ -8,7 +8,7 @@
 namespace heddle::cuda {
 
 /// Devices that this process sees; 0 where there is none, or no driver for any. A driver that is too old is an error.
-inline int device_count() {
+inline int device_count(source_place place = source_place::here()) {
   int count = 0, driver = 0;
   cudaError_t const status = cudaGetDeviceCount(&count);
   if (status == cudaErrorNoDevice ||
@@ -16,39 +16,46 @@ inline int device_count() {
     (void)cudaGetLastError();
     return 0;
   }
-  check(status, "cudaGetDeviceCount");
+  check(status, "cudaGetDeviceCount", place);
   return count;
 }
 
 /// The device on which this thread makes allocations, streams and events. Each thread has its own, at first 0.
-inline int current_device() {
+inline int current_device(source_place place = source_place::here()) {
   int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaGetDevice(&device), "cudaGetDevice", place);
   return device;
 }
-inline void select_device(int device) {
-  check(cudaSetDevice(device), [&] { return "cudaSetDevice(" + std::to_string(device) + ')'; });
+inline void select_device(int device, source_place place = source_place::here()) {
+  check(
+      cudaSetDevice(device), [&] { return "cudaSetDevice(" + std::to_string(device) + ')'; }, place);
 }
 
 /// A number that the device says of itself, such as cudaDevAttrMultiProcessorCount.
-inline int device_attribute(cudaDeviceAttr what, int device) {
+inline int device_attribute(cudaDeviceAttr what, int device, source_place place = source_place::here()) {
   int value = 0;
-  check(cudaDeviceGetAttribute(&value, what, device), [&] {
-    return "cudaDeviceGetAttribute(" + std::to_string(static_cast<int>(what)) + " of device " + std::to_string(device) +
-           ')';
-  });
+  check(
+      cudaDeviceGetAttribute(&value, what, device),
+      [&] {
+        return "cudaDeviceGetAttribute(" + std::to_string(static_cast<int>(what)) + " of device " +
+               std::to_string(device) + ')';
+      },
+      place);
   return value;
 }
 
 /// The name that its vendor gave it: "NVIDIA H200".
-inline std::string device_name(int device) {
+inline std::string device_name(int device, source_place place = source_place::here()) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device),
-        [&] { return "cudaGetDeviceProperties(" + std::to_string(device) + ')'; });
+  check(
+      cudaGetDeviceProperties(&properties, device),
+      [&] { return "cudaGetDeviceProperties(" + std::to_string(device) + ')'; }, place);
   return static_cast<char const*>(properties.name);
 }
 
 /// Waits for all work of the current device, on all streams.
-inline void synchronize_device() { check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+inline void synchronize_device(source_place place = source_place::here()) {
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize", place);
+}
 
 }  // namespace heddle::cuda

@@ -5,6 +5,7 @@
 #include <heddle/backend/cuda/graph.hpp>
 #include <heddle/backend/cuda/grid.hpp>
 #include <heddle/backend/cuda/memory.hpp>
+#include <heddle/backend/cuda/nvtx.hpp>
 #include <heddle/tensor/block_view.hpp>
 #include <heddle/tensor/scattering.hpp>
 #include <pointwise/pointwise.cuh>
@@ -20,6 +21,7 @@ namespace heddle::cuda {
 struct device_memory {
   template <class T>
   using arena = device_arena<T>;
+  using profiled_range = nvtx_range;
 
   template <class T>
   static void copy(T const* from, T* to, std::size_t n) {

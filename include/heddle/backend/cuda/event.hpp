@@ -27,15 +27,17 @@ class event {
   [[nodiscard]] cudaEvent_t get() const { return handle_.get(); }
 
   /// The calling thread waits until the work before it is done.
-  void synchronize() const { check(cudaEventSynchronize(get()), "cudaEventSynchronize"); }
+  void synchronize(source_place place = source_place::here()) const {
+    check(cudaEventSynchronize(get()), "cudaEventSynchronize", place);
+  }
   /// Whether the work before it is done.
-  [[nodiscard]] bool done() const {
+  [[nodiscard]] bool done(source_place place = source_place::here()) const {
     cudaError_t const status = cudaEventQuery(get());
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // which is no failure, but kept like one
       return false;
     }
-    check(status, "cudaEventQuery");
+    check(status, "cudaEventQuery", place);
     return true;
   }
 

@@ -18,6 +18,10 @@ struct destroy_executable_graph {
 };
 }  // namespace detail
 
+class executable_graph;
+template <std::invocable Work>
+executable_graph capture(stream_ref on, Work&& work, source_place place = source_place::here());
+
 /// Work that one call gives to the device as a whole, as often as it is asked to. Its kernels' arguments and its
 /// addresses stay those of the capture; what changes lies in memory.
 class executable_graph {
@@ -26,11 +30,13 @@ class executable_graph {
   [[nodiscard]] cudaGraphExec_t get() const { return handle_.get(); }
 
   /// Runs all of it, as the next work of the stream.
-  void replay(stream_ref on) const { check(cudaGraphLaunch(get(), on.get()), "cudaGraphLaunch"); }
+  void replay(stream_ref on, source_place place = source_place::here()) const {
+    check(cudaGraphLaunch(get(), on.get()), "cudaGraphLaunch", place);
+  }
 
  private:
   template <std::invocable Work>
-  friend executable_graph capture(stream_ref on, Work&& work);
+  friend executable_graph capture(stream_ref on, Work&& work, source_place place);
 
   std::unique_ptr<CUgraphExec_st, detail::destroy_executable_graph> handle_;
 };
@@ -40,8 +46,8 @@ class executable_graph {
 /// that is not pinned, or wait for the device while it is captured; other threads are free. What `work` throws is
 /// thrown on.
 template <std::invocable Work>
-executable_graph capture(stream_ref on, Work&& work) {
-  check(cudaStreamBeginCapture(on.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+executable_graph capture(stream_ref on, Work&& work, source_place place) {
+  check(cudaStreamBeginCapture(on.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture", place);
   cudaGraph_t raw = nullptr;
   try {
     work();
@@ -55,12 +61,12 @@ executable_graph capture(stream_ref on, Work&& work) {
   }
   cudaError_t const ended = cudaStreamEndCapture(on.get(), &raw);
   std::unique_ptr<CUgraph_st, detail::destroy_graph> const recorded(raw);
-  check(ended, "cudaStreamEndCapture");
+  check(ended, "cudaStreamEndCapture", place);
   cudaGraphExec_t made = nullptr;
   cudaError_t const status = cudaGraphInstantiate(&made, recorded.get(), 0);
   executable_graph graph;
   graph.handle_.reset(made);
-  check(status, "cudaGraphInstantiate");
+  check(status, "cudaGraphInstantiate", place);
   return graph;
 }
 

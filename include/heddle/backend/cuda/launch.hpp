@@ -29,6 +29,7 @@ struct launch_shape {
   dim3 grid{};
   dim3 block{};
   std::size_t shared_bytes = 0;
+  source_place place = source_place::here();  ///< where it is written, for errors
 };
 
 namespace detail {
@@ -106,10 +107,12 @@ void launch(void (*kernel)(Parameters...), launch_shape const& shape, stream_ref
   emulation::announce<Kernel, Parameters...>(arguments...);
 #endif
   if (shape.shared_bytes > shared_bytes_of_every_kernel)
-    check(cudaFuncSetAttribute(symbol, cudaFuncAttributeMaxDynamicSharedMemorySize, converted<int>(shape.shared_bytes)),
-          [&] { return "cudaFuncSetAttribute for " + launch_text(kernel_name<Kernel>(), shape); });
-  check(cudaLaunchKernel(symbol, shape.grid, shape.block, pointers.data(), shape.shared_bytes, on.get()),
-        [&] { return launch_text(kernel_name<Kernel>(), shape); });
+    check(
+        cudaFuncSetAttribute(symbol, cudaFuncAttributeMaxDynamicSharedMemorySize, converted<int>(shape.shared_bytes)),
+        [&] { return "cudaFuncSetAttribute for " + launch_text(kernel_name<Kernel>(), shape); }, shape.place);
+  check(
+      cudaLaunchKernel(symbol, shape.grid, shape.block, pointers.data(), shape.shared_bytes, on.get()),
+      [&] { return launch_text(kernel_name<Kernel>(), shape); }, shape.place);
 }
 
 }  // namespace detail

@@ -45,6 +45,7 @@ class nccl_run {
       std::iota(group->members.begin(), group->members.end(), std::size_t{0});
       group->member = rank;
       group->link = &context->link(group->key, group->members, rank);
+      context->furnish(*group->link, group->members.size());
       context->connect(*group->link);
       try {
         nccl_communicator world(std::move(group));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <chrono>
+#include <cstddef>
 
 namespace heddle::cuda {
 
@@ -17,6 +18,10 @@ struct nccl_options {
   /// added in `float` and rounded once; each rank then sends its parts to all others, not along a ring: as fast where
   /// every device reaches every other, and slower over a network.
   bool sums_of_16_bits_round_on_the_way = false;
+  /// Bytes of device memory that each group takes when it is made, beside what the ledger has: reductions that are not
+  /// NCCL's (see `nccl_communicator`) go through it, in as many pieces as they need. At least 16 for each rank; a group
+  /// of one rank takes 16.
+  std::size_t room = std::size_t{4} << 20;
 };
 
 }  // namespace heddle::cuda

@@ -2,12 +2,14 @@
 #pragma once
 #include <nccl.h>
 
+#include <heddle/backend/cuda/source_place.hpp>
 #include <heddle/error.hpp>
 #include <string>
 
 namespace heddle::cuda {
 
-/// A call of NCCL that failed. The text names the call, the code, its meaning, NCCL's own last words, and what to do.
+/// A call of NCCL that failed. The text names the call, the code, its meaning, NCCL's own last words, what to do,
+/// and where it was made.
 class nccl_error : public error {
  public:
   nccl_error(ncclResult_t code, std::string const& text) : error(text), code_(code) {}
@@ -61,21 +63,23 @@ inline char const* nccl_remedy_of(ncclResult_t code) {
   }
 }
 
-inline std::string nccl_text_of(ncclResult_t code, std::string const& call, ncclComm_t communicator) {
+inline std::string nccl_text_of(ncclResult_t code, std::string const& call, ncclComm_t communicator,
+                                source_place const& place) {
   std::string text = call + ": " + nccl_name_of(code) + " (" + std::to_string(static_cast<int>(code)) + "), " +
                      ncclGetErrorString(code);
   if (char const* const more = ncclGetLastError(communicator); more != nullptr && *more != '\0')
     text += " (" + std::string(more) + ")";
-  return text + nccl_remedy_of(code);
+  return text + nccl_remedy_of(code) + place.text();
 }
 
 }  // namespace detail
 
 /// Throws `nccl_error` unless `status` is success. `call` names the call in the text; NCCL's last words are of the
 /// communicator, where there is one.
-inline void check_nccl(ncclResult_t status, char const* call, ncclComm_t communicator = nullptr) {
+inline void check_nccl(ncclResult_t status, char const* call, ncclComm_t communicator = nullptr,
+                       source_place place = source_place::here()) {
   if (status != ncclSuccess) [[unlikely]]
-    throw nccl_error(status, detail::nccl_text_of(status, call, communicator));
+    throw nccl_error(status, detail::nccl_text_of(status, call, communicator, place));
 }
 
 /// The version of the library that is loaded: 22809 is 2.28.9.

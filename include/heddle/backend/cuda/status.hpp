@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <concepts>
+#include <heddle/backend/cuda/source_place.hpp>
 #include <heddle/error.hpp>
 #include <string>
 #include <utility>
@@ -34,7 +35,8 @@ constexpr bool is_sticky(cudaError_t code) {
   }
 }
 
-/// A call of the CUDA runtime that failed. The text names the call, the code, its meaning, and what to do.
+/// A call of the CUDA runtime that failed. The text names the call, the code, its meaning, what to
+/// do, and where it was made.
 class status_error : public error {
  public:
   status_error(cudaError_t code, std::string const& text) : error(text), code_(code) {}
@@ -91,9 +93,9 @@ inline char const* remedy_of(cudaError_t code) {
   }
 }
 
-inline std::string text_of(cudaError_t code, std::string const& call) {
+inline std::string text_of(cudaError_t code, std::string const& call, source_place const& place) {
   return call + ": " + cudaGetErrorName(code) + " (" + std::to_string(static_cast<int>(code)) + "), " +
-         cudaGetErrorString(code) + remedy_of(code);
+         cudaGetErrorString(code) + remedy_of(code) + place.text();
 }
 
 /// What a destructor of this thread met, which may not throw: the next `check` does. Of a lost device every call tells.
@@ -105,36 +107,37 @@ inline noted_failure& noted() {
   thread_local noted_failure failure;
   return failure;
 }
-inline void note(cudaError_t status, char const* call) noexcept {
+inline void note(cudaError_t status, char const* call, source_place place = source_place::here()) noexcept {
   if (status == cudaSuccess) return;
   noted_failure& failure = noted();
   // The first one says most. A process that ends has nobody left to tell.
   if (failure.code == cudaSuccess && !is_sticky(status) && status != cudaErrorCudartUnloading)
-    failure = {status, text_of(status, std::string(call) + " of a destructor")};
+    failure = {status, text_of(status, std::string(call) + " of a destructor", place)};
   (void)cudaGetLastError();
 }
 
-[[noreturn]] inline void fail(cudaError_t status, std::string const& call) {
+[[noreturn]] inline void fail(cudaError_t status, std::string const& call, source_place const& place) {
   noted_failure const earlier = std::exchange(noted(), {});
-  if (status == cudaSuccess) throw status_error(earlier.code, earlier.text + " (found by " + call + ')');
-  std::string const text = text_of(status, call) + (earlier.text.empty() ? "" : "; before it, " + earlier.text);
+  if (status == cudaSuccess) throw status_error(earlier.code, earlier.text + " (found by " + call + ')' + place.text());
+  std::string const text = text_of(status, call, place) + (earlier.text.empty() ? "" : "; before it, " + earlier.text);
   (void)cudaGetLastError();  // the runtime keeps a copy, for which the next launch would be blamed
   throw status_error(status, text);
 }
 
 }  // namespace detail
 
-/// Throws `status_error` unless `status` is success. `call` names the call in the text: "cudaStreamSynchronize".
-/// Reports what a destructor of this thread met before, too.
-inline void check(cudaError_t status, char const* call) {
+/// Throws `status_error` unless `status` is success. `call` names the call in the text: "cudaStreamSynchronize";
+/// `place` is where it is made: a function passes on what it was given for its own caller to be named. Reports what a
+/// destructor of this thread met before, too.
+inline void check(cudaError_t status, char const* call, source_place place = source_place::here()) {
   if (status != cudaSuccess || detail::noted().code != cudaSuccess) [[unlikely]]
-    detail::fail(status, call);
+    detail::fail(status, call, place);
 }
 /// The same, where the text has values: `call()` is asked for it when it is needed.
 template <std::invocable Call>
-void check(cudaError_t status, Call const& call) {
+void check(cudaError_t status, Call const& call, source_place place = source_place::here()) {
   if (status != cudaSuccess || detail::noted().code != cudaSuccess) [[unlikely]]
-    detail::fail(status, call());
+    detail::fail(status, call(), place);
 }
 
 }  // namespace heddle::cuda

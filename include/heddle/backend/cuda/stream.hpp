@@ -16,19 +16,25 @@ class stream_ref {
   [[nodiscard]] cudaStream_t get() const { return handle_; }
 
   /// The event is, from now on, the end of the work that this stream has so far.
-  void record(event const& point) const { check(cudaEventRecord(point.get(), handle_), "cudaEventRecord"); }
+  void record(event const& point, source_place place = source_place::here()) const {
+    check(cudaEventRecord(point.get(), handle_), "cudaEventRecord", place);
+  }
   /// Work that this stream gets later begins after the event, as it was last recorded. The host does not wait.
-  void wait(event const& point) const { check(cudaStreamWaitEvent(handle_, point.get(), 0), "cudaStreamWaitEvent"); }
+  void wait(event const& point, source_place place = source_place::here()) const {
+    check(cudaStreamWaitEvent(handle_, point.get(), 0), "cudaStreamWaitEvent", place);
+  }
   /// The calling thread waits for all work of this stream. An error of that work is thrown here, or later.
-  void synchronize() const { check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize"); }
+  void synchronize(source_place place = source_place::here()) const {
+    check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize", place);
+  }
   /// Whether all work of this stream is done.
-  [[nodiscard]] bool done() const {
+  [[nodiscard]] bool done(source_place place = source_place::here()) const {
     cudaError_t const status = cudaStreamQuery(handle_);
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // which is no failure, but kept like one
       return false;
     }
-    check(status, "cudaStreamQuery");
+    check(status, "cudaStreamQuery", place);
     return true;
   }
 

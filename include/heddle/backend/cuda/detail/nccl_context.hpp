@@ -112,19 +112,14 @@ class nccl_context {
     }
     return one;
   }
-  /// Room on the device for the call, before it is submitted. Without the mutex: to allocate can wait for the device.
-  void reserve(nccl_link& link, nccl_call& one, std::size_t bytes) {
-    one.room = nullptr;
-    if (bytes == 0) return;
-    std::unique_lock lock(mutex_);
-    if (link.room() < bytes) {
-      std::size_t const more = std::max({bytes, std::size_t{256}, 2 * link.room()});
-      lock.unlock();
-      device_arena<unsigned char> made(more);
-      lock.lock();
-      link.add(std::move(made));
-    }
-    one.room = link.room_at();
+  /// Room on the device for a group's collectives, before any: a step allocates nothing. Without the mutex: to allocate
+  /// can wait for the device.
+  void furnish(nccl_link& link, std::size_t ranks) {
+    if (options_.room < least_room * ranks)
+      throw error("nccl_options: room is " + std::to_string(options_.room) + " bytes; it must be at least " +
+                  std::to_string(least_room) + " for each rank of a group, which are " +
+                  std::to_string(least_room * ranks) + " here");
+    link.furnish(ranks == 1 ? least_room : options_.room);  // of one rank's, barriers alone use it
   }
   /// Gives it to NCCL, now or when the calls before it have been.
   void submit(nccl_link& link, nccl_call& one) {
@@ -334,7 +329,7 @@ class nccl_context {
     if (status == ncclSuccess || status == ncclInProgress) return;
     std::string const what =
         link.running.empty() ? "communicator '" + link.key() + "'" : text_of(*link.running.front());
-    throw nccl_error(status, nccl_text_of(status, what, link.get()));
+    throw nccl_error(status, nccl_text_of(status, what, link.get(), source_place::here()));
   }
   /// The time counts from when the device could have begun.
   void keep_limit(nccl_call& one, char const* what) {
@@ -383,6 +378,8 @@ class nccl_context {
                   "; give the thread an execution of that device");
     return here.compute();
   }
+
+  static constexpr std::size_t least_room = 16;
 
   std::shared_ptr<comm::rank_exchange> exchange_;
   cuda::execution& execution_;

@@ -105,6 +105,7 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
     group->key = group_->key + '.' + std::to_string(++group_->splits) + '.' + std::to_string(color);
     group->link = &context()->link(group->key, made);
     context()->connect(*group->link);
+    context()->furnish(*group->link, group->link->size());
     group->member = group->link->rank();
     meet(*group);
     return group;
@@ -121,6 +122,7 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
     std::string const key = comm::detail::list_text(list) + group->name;
     group->key = group_->key + key + '.' + std::to_string(++group_->subsets[key]);
     group->link = &context()->link(group->key, group->members, group->member);
+    context()->furnish(*group->link, list.size());
     return group;
   }
 
@@ -139,7 +141,6 @@ class nccl_rank : public comm::detail::call_checks<nccl_rank> {
     one.what.label = one.label;
     one.number = ++group_->number;
     try {
-      context()->reserve(link, one, nccl_issue::room_of(what, context()->options(), size(), member()));
       context()->submit(link, one);
     } catch (...) {
       context()->give(one);

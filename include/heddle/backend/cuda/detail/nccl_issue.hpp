@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a call is for NCCL.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <heddle/backend/cuda/detail/device_mover.hpp>
@@ -24,14 +25,6 @@ class nccl_issue {
         rank_(link.rank()),
         units_(nccl_units_of(what_.kind, what_.element_size)) {}
 
-  /// How many bytes of the device a call needs beside its buffers, on `rank` of `size`.
-  [[nodiscard]] static std::size_t room_of(comm::detail::collective_call const& what, nccl_options const& options,
-                                           std::size_t size, std::size_t rank) {
-    if (what.op == comm::operation::barrier) return 4;
-    if (!what.reduces() || what.count == 0 || by_nccl(what, options)) return 0;
-    return size * stride(what, size, rank);
-  }
-
   /// The first step of a call, or the next one when NCCL is done with that before; whether there is another.
   [[nodiscard]] bool operator()(unsigned step) {
     using comm::operation;
@@ -40,17 +33,14 @@ class nccl_issue {
       if (what_.count != 0 || !reduces) whole();
       return false;
     }
-    if (step == 0) {
-      exchange();
+    bool const scatters = what_.op == operation::reduce_scatter;
+    unsigned char* const mine = out_at(scatters ? 0 : begin(what_.count, rank_));
+    if (step != 0) join(step - 1, mine);
+    if (step < pieces()) {
+      exchange(step);
       return true;
     }
-    if (what_.op == operation::reduce_scatter) {
-      join(what_.out);
-    } else {
-      unsigned char* const mine = out_at(begin(what_.count, rank_));
-      join(mine);
-      grouped([&] { gather({mine, what_.out, what_.count}); });
-    }
+    if (!scatters) grouped([&] { gather({mine, what_.out, what_.count}); });
     return false;
   }
 
@@ -76,7 +66,8 @@ class nccl_issue {
                "ncclBroadcast");
         return;
       case operation::barrier:
-        return took(ncclAllReduce(call_.room, call_.room, 1, ncclInt32, ncclMax, link_.get(), on()), "ncclAllReduce");
+        return took(ncclAllReduce(link_.room_at(), link_.room_at(), 1, ncclInt32, ncclMax, link_.get(), on()),
+                    "ncclAllReduce");
       case operation::split:
         return took(ncclCommSplit(link_.get(), static_cast<int>(what_.color), static_cast<int>(what_.key), &call_.made,
                                   nullptr),
@@ -108,7 +99,9 @@ class nccl_issue {
   [[nodiscard]] std::size_t begin(std::size_t count, std::size_t rank) const {
     return comm::chunk_begin(count, size_, rank);
   }
-  void took(ncclResult_t status, char const* call) const { link_.took(status, call); }
+  void took(ncclResult_t status, char const* call, source_place place = source_place::here()) const {
+    link_.took(status, call, place);
+  }
 
   template <class Body>
   void grouped(Body const& body) const {
@@ -176,24 +169,29 @@ class nccl_issue {
     });
   }
 
-  [[nodiscard]] static std::size_t stride(comm::detail::collective_call const& what, std::size_t size,
-                                          std::size_t rank) {
-    return (comm::chunk_count(what.count, size, rank) * what.element_size + 15) / 16 * 16;
+  // What is not NCCL's to reduce goes in pieces of each rank's chunk, as many as fit into the link's room beside those
+  // of all ranks: so no call needs more of the device than there is.
+  [[nodiscard]] std::size_t stride() const { return link_.room() / size_ / 16 * 16; }
+  [[nodiscard]] std::size_t piece() const { return stride() / what_.element_size; }
+  [[nodiscard]] std::size_t pieces() const { return (chunk(what_.count, 0) + piece() - 1) / piece(); }
+  /// Elements of piece p of the chunk of that rank.
+  [[nodiscard]] std::size_t length(std::size_t p, std::size_t rank) const {
+    std::size_t const all = chunk(what_.count, rank);
+    return p * piece() < all ? std::min(piece(), all - p * piece()) : 0;
   }
-  [[nodiscard]] std::size_t stride() const { return stride(what_, size_, rank_); }
   /// What is joined in several launches must not lie where the result does.
   [[nodiscard]] bool own_lies_apart() const { return size_ > kernels::most_ranks; }
 
-  /// Each rank's chunks to whom they are for.
-  void exchange() {
-    std::size_t const mine = chunk(what_.count, rank_);
-    unsigned char* const room = call_.room;
+  /// Piece p of each chunk to whom it is for.
+  void exchange(std::size_t p) {
+    std::size_t const mine = length(p, rank_);
+    unsigned char* const room = link_.room_at();
     grouped([&] {
       for (std::size_t r = 0; r < size_; ++r) {
         if (r == rank_ && !own_lies_apart()) continue;
-        if (chunk(what_.count, r) != 0)
-          took(ncclSend(in_at(begin(what_.count, r)), units(chunk(what_.count, r)), units_.type, root(r), link_.get(),
-                        on()),
+        if (length(p, r) != 0)
+          took(ncclSend(in_at(begin(what_.count, r) + p * piece()), units(length(p, r)), units_.type, root(r),
+                        link_.get(), on()),
                "ncclSend");
         if (mine != 0)
           took(ncclRecv(room + r * stride(), units(mine), units_.type, root(r), link_.get(), on()), "ncclRecv");
@@ -201,18 +199,19 @@ class nccl_issue {
     });
   }
 
-  /// out = the join of what all ranks sent, in their order, rounded once.
-  void join(void* out) {
-    std::size_t const mine = chunk(what_.count, rank_);
+  /// Piece p of `chunk_out` = the join of what all ranks sent, in their order, rounded once.
+  void join(std::size_t p, unsigned char* chunk_out) {
+    std::size_t const mine = length(p, rank_);
     if (mine == 0) return;
-    unsigned char const* const room = call_.room;
+    void* out = chunk_out + p * piece() * what_.element_size;
+    unsigned char const* const room = link_.room_at();
     std::array<void const*, kernels::most_ranks> from{};
     for (std::size_t done = 0; done < size_;) {
       std::size_t n = 0;
       if (done != 0) from[n++] = out;
       for (; n < from.size() && done < size_; ++done) {
         bool const own = done == rank_ && !own_lies_apart();
-        from[n++] = own ? in_at(begin(what_.count, rank_)) : room + done * stride();
+        from[n++] = own ? in_at(begin(what_.count, rank_) + p * piece()) : room + done * stride();
       }
       reinterpret_cast<device_join>(what_.join)(link_.on(), from.data(), n, 0, mine, &out, 1);
     }

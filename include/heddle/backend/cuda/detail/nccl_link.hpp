@@ -26,7 +26,6 @@ struct nccl_call {
   comm::detail::collective_call what;  ///< of a transfer: `op`, type and `count`, `in` or `out`, and the peer as `root`
   std::uint64_t number = 0;            ///< of its group
   std::string group, label;            ///< the group's name and, of a split, the new one's: the call may outlive both
-  unsigned char* room = nullptr;       ///< on the device, where `nccl_issue::room_of` is not 0
   ncclComm_t made = nullptr;           ///< of a split
   unsigned steps = 0;                  ///< that NCCL was given
   bool has_more = false;               ///< steps to come
@@ -92,24 +91,23 @@ class nccl_link {
     }
   }
   /// Whether NCCL is done with the last call, of that name.
-  bool settle(char const* call) {
+  bool settle(char const* call, source_place place = source_place::here()) {
     ncclResult_t status = ncclSuccess;
     check_nccl(ncclCommGetAsyncError(communicator_, &status), "ncclCommGetAsyncError", communicator_);
     in_progress_ = status == ncclInProgress;
-    if (!in_progress_) check_nccl(status, call, communicator_);
+    if (!in_progress_) check_nccl(status, call, communicator_, place);
     return !in_progress_;
   }
   /// What a call returned.
-  void took(ncclResult_t status, char const* call) {
+  void took(ncclResult_t status, char const* call, source_place place = source_place::here()) {
     in_progress_ = in_progress_ || status == ncclInProgress;
-    if (status != ncclInProgress) check_nccl(status, call, communicator_);
+    if (status != ncclInProgress) check_nccl(status, call, communicator_, place);
   }
 
-  /// Room on the device that stays where it is, which one call after another uses: how much there is, and where.
-  [[nodiscard]] std::size_t room() const { return rooms_.empty() ? 0 : rooms_.back().bytes(); }
-  [[nodiscard]] unsigned char* room_at() const { return rooms_.back().data(); }
-  /// More of it. What it had before stays allocated: calls use it, and freeing would wait for the device.
-  void add(device_arena<unsigned char> more) { rooms_.push_back(std::move(more)); }
+  /// Room on the device, which one call after another uses: how much there is, and where. Transfers need none.
+  [[nodiscard]] std::size_t room() const { return room_.bytes(); }
+  [[nodiscard]] unsigned char* room_at() const { return room_.data(); }
+  void furnish(std::size_t bytes) { room_ = device_arena<unsigned char>(bytes); }
 
   /// Ends what runs, without the other ranks. In a group of NCCL's with all other links of the device, since NCCL may
   /// wait for the device.
@@ -180,7 +178,7 @@ class nccl_link {
   ncclComm_t communicator_ = nullptr;
   bool in_progress_ = false;
   stream stream_;
-  std::vector<device_arena<unsigned char>> rooms_;
+  device_arena<unsigned char> room_;
 };
 
 }  // namespace heddle::cuda::detail
