@@ -55,12 +55,12 @@ def report(nvcc, source, architecture, flags):
 
 
 def rows(table, architecture):
-    """Those of one architecture: the table is Markdown, '| kernel | sm | registers | shared |'."""
+    """Those of one architecture: the table is Markdown, '| kernel | sm | registers | shared | spilled |'."""
     found = {}
     for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip("| \n").split("|")]
-        if len(cells) == 4 and cells[1] == architecture:
-            found[cells[0].strip("`")] = (int(cells[2]), int(cells[3]))
+        if len(cells) == 5 and cells[1] == architecture:
+            found[cells[0].strip("`")] = (int(cells[2]), int(cells[3]), int(cells[4]))
     return found
 
 
@@ -84,15 +84,15 @@ def main():
     text = asked.table.read_text(encoding="utf-8") if asked.table.exists() else ""
     if asked.update:
         others = [line for line in text.splitlines() if line.startswith("| `") and f"` | {asked.architecture} |" not in line]
-        mine = [f"| `{name}` | {asked.architecture} | {registers} | {shared} |" for name, (registers, shared, _, _) in used.items()]
+        mine = [f"| `{name}` | {asked.architecture} | {registers} | {shared} | {spilled} |" for name, (registers, shared, spilled, _) in used.items()]
         head = ["# What the kernels use", "",
-                f"Registers of a thread and static shared memory of a block, by the report of nvcc {release}. None spills or has a stack",
-                "frame. A test compares, and `tests/nvcc/check_kernels.py … --update` writes it.", "", "| kernel | sm | registers | shared, bytes |", "|---|---:|---:|---:|"]
+                f"Registers of a thread, static shared memory of a block and spilled registers, by the report of nvcc {release}. None has a stack",
+                "frame. A test compares, and `tests/nvcc/check_kernels.py … --update` writes it.", "", "| kernel | sm | registers | shared, bytes | spilled, bytes |", "|---|---:|---:|---:|---:|"]
         asked.table.write_text("\n".join(head + sorted(others + mine)) + "\n", encoding="utf-8")
     text = asked.table.read_text(encoding="utf-8")
     recorded = re.search(r"nvcc (\d+\.\d+)", text)
     known = rows(text, asked.architecture)
-    now = {name: figures[:2] for name, figures in used.items()}
+    now = {name: figures[:3] for name, figures in used.items()}
     red = [f"{name}: {what}" for name, what in in_memory.items()]
     if recorded and recorded[1] != release:
         print(f"the table's figures are of nvcc {recorded[1]}, and this is {release}: they are not compared")
