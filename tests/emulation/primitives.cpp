@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <heddle/tensor/index_map.hpp>
+#include <type_traits>
 
 #include "both_backends.hpp"
 #include "primitives.hpp"
@@ -35,6 +36,19 @@ TEST_CASE("by rows, the device does what the host does") {
     embedded<45, 9, 33, B>(out, offset);
     losses<1, 3, B>(out, offset);
     losses<11, 70, B>(out, offset);
+    return out;
+  });
+}
+TEST_CASE("of no rows, the device does what the host does: nothing is launched, and nothing added to") {
+  on_both_backends([]<class B, class T>(B, T, std::size_t offset) {
+    outcome<T> out;
+    if constexpr (std::is_same_v<T, float>) {
+      activations<activation_kind::silu, 0, 5, B>(out, offset);
+      biases<0, 3, B>(out, offset);
+      norms<0, 5, B>(out, offset);
+      embedded<0, 4, 3, B>(out, offset);
+      losses<0, 7, B>(out, offset);
+    }
     return out;
   });
 }

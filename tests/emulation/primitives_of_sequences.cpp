@@ -7,6 +7,7 @@
 #include <heddle/tensor/index_map.hpp>
 #include <heddle/tensor/random_key.hpp>
 #include <string>
+#include <type_traits>
 
 #include "both_backends.hpp"
 #include "primitives_of_sequences.hpp"
@@ -21,6 +22,16 @@ TEST_CASE("attention and rotary positions are the host's") {
     attended<2, 19, 2, 3, 6, B>(out, offset);
     rotated<2, 5, 3, 2, 6, B>(out, offset);
     rotated<1, 3, 1, 1, 8, B>(out, offset);
+    return out;
+  });
+}
+TEST_CASE("positions of no sequence, and of empty ones, are nothing") {
+  on_both_backends([]<class B, class T>(B, T, std::size_t offset) {
+    outcome<T> out;
+    if constexpr (std::is_same_v<T, float>) {
+      rotated<0, 5, 3, 2, 6, B>(out, offset);
+      rotated<2, 0, 3, 2, 6, B>(out, offset);
+    }
     return out;
   });
 }

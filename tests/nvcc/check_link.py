@@ -5,7 +5,7 @@
   check_link.py NVCC SOURCE ARCHITECTURE,... KERNEL,... [-- FLAG...]
 
 Each kernel must be there for each architecture, by the report of the assembler: a launch whose kernel no compiler pass makes
-links all the same, and fails when it runs.
+links all the same, and fails when it runs. None may spill registers.
 """
 import pathlib
 import re
@@ -14,6 +14,20 @@ import sys
 import tempfile
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")
+SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+def spilling(report):
+    """What of the report's kernels keeps registers in memory: for these architectures, with the tiles that they are launched with."""
+    found, name = [], None
+    for line in report.splitlines():
+        if entry := ENTRY.search(line):
+            name = f"{entry[1]} for sm_{entry[2]}"
+        elif (spills := SPILLS.search(line)) and name:
+            if spilled := int(spills[1]) + int(spills[2]):
+                found.append(f"{name} spills {spilled} bytes")
+            name = None
+    return found
 
 
 def main(nvcc, source, architectures, kernels, flags):
@@ -29,7 +43,11 @@ def main(nvcc, source, architectures, kernels, flags):
                if not any(re.search(rf"\d{kernel}(?![a-z_])", name) and number == one for name, number in made)]
     if missing:
         sys.exit(f"the program launches, and has not: {', '.join(missing)}; it has {made}")
-    print(f"{len(made)} kernels, compiled and linked")
+    if spilled := spilling(report):
+        sys.exit("\n".join(spilled) + "\ngive each smaller tiles, or fewer threads")
+    if not SPILLS.search(report):
+        sys.exit("nvcc's report says of no kernel whether it spills")
+    print(f"{len(made)} kernels, compiled and linked, none spills")
 
 
 if __name__ == "__main__":
