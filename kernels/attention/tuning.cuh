@@ -122,7 +122,9 @@ struct tuning<attention_key_gradient_kernel<T, HeadDim, true>> {
   static constexpr attention_tile tile{Rows, Columns, Rows * 2 * key_gradient_splits<HeadDim>,
                                        attention_key_gradient_mma_shared<T, HeadDim, Rows, Columns>()};
   static constexpr attention_tile at(int capability) {
-    if constexpr (HeadDim <= 64)
+    if constexpr (HeadDim < 32)  // of wider tiles what is beside the results spills
+      return detail::tile_that_fits({tile<64, 32>, tile<32, 32>}, capability);
+    else if constexpr (HeadDim <= 64)
       return detail::tile_that_fits({tile<64, 64>, tile<64, 32>, tile<32, 32>}, capability);
     else if constexpr (HeadDim <= 128)
       return detail::tile_that_fits({tile<64, 32>, tile<32, 32>}, capability);
