@@ -45,7 +45,8 @@ class array_of {
 
 /// What a program left, array by array, of T or of what T is computed with in: within so many roundings there of the
 /// largest element. Where T is narrower and `narrow_roundings` is not 0, what the two backends compute with may have
-/// been rounded to T that many times before, or in another place.
+/// been rounded to T that many times before, or in another place. `terms` is the size of what elements are differences
+/// of, where these may be nothing: the host's compiler fuses products with sums, and leaves their roundings.
 template <class T>
 struct outcome {
   struct one {
@@ -54,12 +55,14 @@ struct outcome {
     double ulps;
     bool narrow = false;
     double narrow_roundings = 0;
+    double terms = 0;
   };
   std::vector<one> arrays;
 
   template <class B, class U>
-  void leave(char const* name, array_of<B, U> const& array, double ulps = 0, double narrow_roundings = 0) {
-    arrays.push_back({name, array.values(), ulps, !std::is_same_v<U, wide<T>>, narrow_roundings});
+  void leave(char const* name, array_of<B, U> const& array, double ulps = 0, double narrow_roundings = 0,
+             double terms = 0) {
+    arrays.push_back({name, array.values(), ulps, !std::is_same_v<U, wide<T>>, narrow_roundings, terms});
   }
 };
 
@@ -102,7 +105,7 @@ void check_alike(outcome<T> const& device, outcome<OnHost> const& host) {
         check_rounded<T>(device.arrays[i], host.arrays[i].values);
         continue;
       }
-    check_near<wide<T>>(device.arrays[i].values, host.arrays[i].values, host.arrays[i].ulps);
+    check_near<wide<T>>(device.arrays[i].values, host.arrays[i].values, host.arrays[i].ulps, host.arrays[i].terms);
   }
 }
 

@@ -76,10 +76,11 @@ void norms(outcome<T>& out, std::size_t offset) {
   B::template layer_norm<Rows, Width>(x.read(), gamma.read(), beta.read(), epsilon, y.data(), mean.data(), rstd.data());
   B::template layer_norm_backward<Rows, Width>(x.read(), gamma.read(), mean.read(), rstd.read(), dy.read(), base.read(),
                                                dx.data(), dgamma.data(), dbeta.data(), scratch.data());
+  double const terms = largest(dy.values()) * largest(gamma.values()) * largest(rstd.values());
   out.leave("layer_norm", y, 16);
   out.leave("mean", mean, 4);
   out.leave("rstd", rstd, 8);
-  out.leave("dx", dx, 32);
+  out.leave("dx", dx, 32, 0, terms);
   out.leave("dgamma", dgamma, ulps);
   out.leave("dbeta", dbeta, ulps);
   // Without a bias, a base, a gradient of the bias; and of frozen parameters.
@@ -87,22 +88,23 @@ void norms(outcome<T>& out, std::size_t offset) {
   B::template layer_norm_backward<Rows, Width>(x.read(), gamma.read(), mean.read(), rstd.read(), dy.read(), no_base,
                                                dx.data(), dgamma.data(), none, scratch.data());
   out.leave("layer_norm without beta", y, 16);
-  out.leave("dx without base", dx, 32);
+  out.leave("dx without base", dx, 32, 0, terms);
   out.leave("dgamma alone", dgamma, ulps, 1);
   B::template layer_norm_backward<Rows, Width>(x.read(), gamma.read(), mean.read(), rstd.read(), dy.read(), base.read(),
                                                dx.data(), none, none, no_room);
-  out.leave("dx of frozen", dx, 32);
+  out.leave("dx of frozen", dx, 32, 0, terms);
 
   B::template rms_norm<Rows, Width>(x.read(), gamma.read(), epsilon, y.data(), rstd.data());
   B::template rms_norm_backward<Rows, Width>(x.read(), gamma.read(), rstd.read(), dy.read(), base.read(), dx.data(),
                                              dgamma.data(), rms_scratch.data());
+  double const rms_terms = largest(dy.values()) * largest(gamma.values()) * largest(rstd.values());
   out.leave("rms_norm", y, 16);
   out.leave("1/rms", rstd, 8);
-  out.leave("rms dx", dx, 32);
+  out.leave("rms dx", dx, 32, 0, rms_terms);
   out.leave("rms dgamma", dgamma, ulps, 2);
   B::template rms_norm_backward<Rows, Width>(x.read(), gamma.read(), rstd.read(), dy.read(), base.read(), dx.data(),
                                              none, no_room);
-  out.leave("rms dx of frozen", dx, 32);
+  out.leave("rms dx of frozen", dx, 32, 0, rms_terms);
 }
 template <std::size_t Rows, std::size_t Vocab, std::size_t Width, class B, class T>
 void embedded(outcome<T>& out, std::size_t offset) {
