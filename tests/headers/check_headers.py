@@ -96,8 +96,8 @@ def read_once(include, kept=24):
     chosen, spared = [], dict.fromkeys(below, 0)
     for _ in range(kept):
         gain = {one: sum(max(0, weight[one] - spared[name]) for name in below if one in below[name]) - weight[one] for one in weight}
-        best = max(gain, key=gain.get)
-        if gain[best] <= 0:
+        best = max(gain, key=gain.get, default=None)
+        if best is None or gain[best] <= 0:
             break
         chosen.append(best)
         for name in below:
