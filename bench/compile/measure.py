@@ -54,7 +54,7 @@ def main():
             for name in PROGRAMS:
                 figures = optimised(source, optimising, folder, defines[name])
                 best[name] = tuple(map(min, best.get(name, figures), figures))
-        for name, (seconds, mib) in best.items():
+        for name, (seconds, mib, _) in best.items():
             handed = handed_out(source, optimising, defines[name])
             count = instantiations(source, [chosen.clang, *flags], folder, defines[name])
             rows.append({"program": name, "seconds": round(seconds, 1), "mib": round(mib), "handed_out_mb": round(handed),
