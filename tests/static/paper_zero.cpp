@@ -83,6 +83,17 @@ constexpr bool sends(std::size_t times, std::size_t rank = 0) {
          times * parameter_count * (ranks - 1) / ranks * sizeof(float);
 }
 static_assert(sends<0>(2) && sends<1>(2) && sends<2>(2) && sends<3>(3));
+// A tied table's second use sends so many tables more (docs/reference/plan.md).
+using tied_model = gpt2<gpt2_config{.vocabulary = 128, .context = 64, .layers = 3, .heads = 4, .width = 64}>;
+template <std::size_t Stage>
+constexpr bool sends_tables_more(std::size_t times, std::size_t tables) {
+  std::size_t const scalars =
+      (comm::all_reduce_sent(1, ranks, 0) + comm::all_reduce_sent(step_scalars, ranks, 0)) * sizeof(double);
+  std::size_t const elements = times * parameters_of<tied_model> + tables * 128 * 64;
+  return basic_ledger<on<tied_model, split_state<Stage>>>::traffic({}).bytes() - scalars ==
+         elements * (ranks - 1) / ranks * sizeof(float);
+}
+static_assert(sends_tables_more<1>(2, 0) && sends_tables_more<2>(2, 1) && sends_tables_more<3>(3, 3));
 template <std::size_t Stage>
 constexpr bool as_estimated(double times) {
   return zero_elements_sent(Stage, parameter_count, ranks) == times * parameter_count * (ranks - 1) / ranks;
