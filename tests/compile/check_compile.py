@@ -12,9 +12,10 @@
 
 What instantiates nothing, a constant that is computed by a loop over layers, shows in what g++ hands out while it reads
 (-ftime-report, of a compilation that is not timed), and code for each layer in the object: both are, like the counts, the same in
-every run. Seconds are not, though they are processor time: one program's differ by a fifth between runs on a machine that others
-use. They are held to the limits alone, the quickest of ROUNDS at the most; the first time the two programs are compiled side by
-side.
+every run. Seconds are not, though they are processor time: machines differ by a factor of three, and one program's seconds by a
+fifth from hour to hour on a machine that others use. So the limit is SECONDS on a machine that compiles the yardstick, Eigen/Dense
+included and nothing else, in YARDSTICK_SECONDS, and in proportion on any other; yardstick and programs are compiled in turn, and
+of each the quickest of ROUNDS at the most counts.
 """
 import concurrent.futures
 import json
@@ -25,6 +26,8 @@ import sys
 import tempfile
 
 SECONDS = 20.0
+YARDSTICK = "#include <Eigen/Dense>\n"
+YARDSTICK_SECONDS = 2.5
 MIB = 1536
 LARGER = 1.05  # what the larger program may cost, of the small one's
 ROUNDS = 6
@@ -43,11 +46,11 @@ def run(command):
     return result.stdout
 
 
-def optimised(source, command, folder, defines):
+def compiled(source, command, folder, options):
     """(seconds, MiB at the most, kB of the object) of a compilation by g++. It reports nothing: a report takes half as long
     again."""
     made = os.path.join(folder, "program.o")
-    command = [*command, *defines, "-O2", "-c", source, "-o", made]
+    command = [*command, *options, "-c", source, "-o", made]
     with open(os.path.join(folder, "errors"), "w+", encoding="utf-8") as errors:
         compiler = subprocess.Popen(command, stdout=errors, stderr=errors)
         _, status, used = os.wait4(compiler.pid, 0)
@@ -71,14 +74,21 @@ def handed_out(source, command, defines):
 
 def cost(source, command, folder):
     programs = {"small": [], "larger": list(SIZES.values())}
-    limits = {"small": SECONDS, "larger": LARGER * SECONDS}
+    allowed = {"small": SECONDS, "larger": LARGER * SECONDS}
     least = {name: (float("inf"),) * 3 for name in programs}
     for name in programs:
         os.mkdir(os.path.join(folder, name))
+    yardstick = os.path.join(folder, "yardstick.cpp")
+    with open(yardstick, "w", encoding="utf-8") as file:
+        file.write(YARDSTICK)
+    unit = float("inf")  # seconds of the yardstick
     for rounds in range(1, ROUNDS + 1):
+        # The first time side by side, as long as that is quick enough.
+        unit = min(unit, *(compiled(yardstick, command, folder, ["-O0"])[0] for _ in range(3)))
         with concurrent.futures.ThreadPoolExecutor(2 if rounds == 1 else 1) as pool:
-            figures = pool.map(lambda name: optimised(source, command, os.path.join(folder, name), programs[name]), programs)
+            figures = pool.map(lambda name: compiled(source, command, os.path.join(folder, name), [*programs[name], "-O2"]), programs)
             least = {name: tuple(map(min, least[name], figure)) for name, figure in zip(programs, figures)}
+        limits = {name: seconds * unit / YARDSTICK_SECONDS for name, seconds in allowed.items()}
         slow = [name for name in programs if least[name][0] > limits[name]]
         if not slow:
             break
@@ -88,7 +98,8 @@ def cost(source, command, folder):
     units = ("s of processor time", "MiB at the most", "kB of object", "MB handed out by the front end")
     for name, figures in least.items():
         print(f"{name}: " + ", ".join(f"{figure:.1f} {unit}" for figure, unit in zip(figures, units)))
-    print(f"the least of {rounds}; limits of the small one: {SECONDS} s, {MIB} MiB; larger: with {', '.join(SIZES)}")
+    print(f"the least of {rounds}; the yardstick takes {unit:.2f} s, so the small one's limits are {limits['small']:.1f} s "
+          f"({SECONDS} s where it takes {YARDSTICK_SECONDS} s) and {MIB} MiB; larger: with {', '.join(SIZES)}")
     red = [f"{larger / small:.3f} times the {unit}" for small, larger, unit in list(zip(*least.values(), units))[1:]
            if larger > LARGER * small]
     if red:
