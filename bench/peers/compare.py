@@ -9,6 +9,7 @@ twice as long. OpenBLAS is told the family of cores whose kernels it has, becaus
 takes those of 2004, and a fifth of the speed. OPENBLAS_CORETYPE in the environment goes before that.
 """
 import argparse
+import json
 import os
 import pathlib
 import signal
@@ -18,6 +19,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
+MODELS = ["tiny", "gpt2-124m-64", "gpt2-124m-256"]
+ASKED = {"tiny": 1.7, "gpt2-124m-64": 1.15, "gpt2-124m-256": 1.05}
 TUNED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "100000000000", "MALLOC_TOP_PAD_": "268435456"}
 
 
@@ -59,31 +62,71 @@ class Peer:
         self.process.wait()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--model", default="tiny", choices=["tiny", "gpt2-124m-64", "gpt2-124m-256"])
-    parser.add_argument("--threads", default="2")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=0, help="steps of each in a round [tiny: 20, else 1]")
-    parser.add_argument("--cpu", action="store_true", help="time on the cores: for one thread, on a busy machine")
-    parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
-    o = parser.parse_args()
-    steps = o.steps or (20 if o.model == "tiny" else 1)
+def compare(o, model):
+    """The rounds of one model, as a row of the table."""
+    steps = o.steps or (20 if model == "tiny" else 1)
     tuned = {**core_type(), **TUNED, "LD_LIBRARY_PATH": OPENBLAS, "OMP_NUM_THREADS": o.threads}
     if "OPENBLAS_CORETYPE" in os.environ:
         tuned.pop("OPENBLAS_CORETYPE", None)
-    ours = Peer([o.program, o.model, o.threads, "1000000"], {}, o.cpu)
-    theirs = Peer([o.python, str(HERE / "torch_step.py"), o.model, o.threads, "1000000"], tuned, o.cpu)
+    ours = Peer([o.program, model, o.threads, "1000000"], {}, o.cpu)
+    theirs = Peer([o.python, str(HERE / "torch_step.py"), model, o.threads, "1000000"], tuned, o.cpu)
     try:
         rounds = [(ours.step(steps), theirs.step(steps)) for _ in range(o.rounds)]
     finally:
         ours.end()
         theirs.end()
     ratios = sorted(t / h for h, t in rounds)
-    print(f"{o.model}, {o.threads} threads{', time on the cores' if o.cpu else ''}: heddle {statistics.median(h for h, _ in rounds):.1f} ms, "
-          f"torch {statistics.median(t for _, t in rounds):.1f} ms a step; torch / heddle {statistics.median(ratios):.2f} "
-          f"({ratios[0]:.2f} to {ratios[-1]:.2f}, {o.rounds} rounds of {steps}; load {os.getloadavg()[0]:.1f})")
+    return {"model": model, "threads": int(o.threads), "time": "on the cores" if o.cpu else "by the clock",
+            "heddle_ms": statistics.median(h for h, _ in rounds), "torch_ms": statistics.median(t for _, t in rounds),
+            "torch_over_heddle": statistics.median(ratios), "least": ratios[0], "greatest": ratios[-1], "rounds": o.rounds,
+            "steps_of_a_round": steps, "load": os.getloadavg()[0]}
+
+
+def machine(python):
+    """What the ratios are of: versions, and the widest vectors that the processor has."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        flags = next((set(line.split()) for line in file if line.startswith("flags")), set())
+    torch = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True)
+    return {"torch": torch.stdout.strip(), "cores": os.cpu_count(),
+            "vectors": next((name for name in ("avx512_bf16", "avx512f", "avx2") if name in flags), "narrower than avx2")}
+
+
+def markdown(table):
+    on = table["machine"]
+    yield "# Steps in turn with PyTorch\n"
+    yield f"Made by `bench/peers/compare.py`; PyTorch {on['torch']}, {on['cores']} cores with {on['vectors']}.\n"
+    yield "| model | threads | time | heddle, ms | PyTorch, ms | PyTorch / heddle | of rounds, from | to | rounds | load | asked |"
+    yield "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for r in table["rows"]:
+        asked = f">= {ASKED[r['model']]}" if r["threads"] == 2 and r["time"] == "by the clock" else ""
+        yield (f"| {r['model']} | {r['threads']} | {r['time']} | {r['heddle_ms']:.1f} | {r['torch_ms']:.1f} "
+               f"| {r['torch_over_heddle']:.2f} | {r['least']:.2f} | {r['greatest']:.2f} "
+               f"| {r['rounds']} of {r['steps_of_a_round']} | {r['load']:.1f} | {asked} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--model", nargs="+", default=["tiny"], choices=MODELS)
+    parser.add_argument("--threads", default="2")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=0, help="steps of each in a round [tiny: 20, else 1]")
+    parser.add_argument("--cpu", action="store_true", help="time on the cores: for one thread, on a busy machine")
+    parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder that gets table.json and table.md")
+    o = parser.parse_args()
+    if o.out:
+        o.out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of measuring
+    table = {"machine": machine(o.python), "rows": []}
+    for model in o.model:
+        row = compare(o, model)
+        table["rows"].append(row)
+        print(f"{model}, {row['threads']} threads, time {row['time']}: heddle {row['heddle_ms']:.1f} ms, torch {row['torch_ms']:.1f} ms "
+              f"a step; torch / heddle {row['torch_over_heddle']:.2f} ({row['least']:.2f} to {row['greatest']:.2f}, {row['rounds']} "
+              f"rounds of {row['steps_of_a_round']}; load {row['load']:.1f})", flush=True)
+    if o.out:
+        (o.out / "table.json").write_text(json.dumps(table, indent=1) + "\n")
+        (o.out / "table.md").write_text("\n".join(markdown(table)) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate
 /// Parameters arrive and gradients leave while others are computed with; buckets are cut through parameters.
 struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>,
                       reduce_gradients<per_step>> {};
-struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, accumulate<2>, zero<3, dp>, bucket<700>,
-                              reduce_gradients<per_micro_batch>> {};
+/// In fp64, over three ranks and two copies of them.
+struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 3>>, precision<fp64>, accumulate<2>, zero<3, dp>,
+                              bucket<1400>, reduce_gradients<per_micro_batch>> {};
 /// Updated parameters return in parts.
 struct returned : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<2>, zero<1>, bucket<700>> {};
 /// Gradients leave after each micro-batch.
