@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <heddle/backend/cuda/buffer.hpp>
-#include <string>
-#include <tuple>
+#include <span>
+#include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,20 @@
 
 namespace heddle::emulation {
 
+/// Where the copy of a parameter lies among the others.
+struct parameter_place {
+  std::size_t bytes = 0;
+  std::size_t offset = 0;
+};
+
 /// What a launch says of its kernel before it calls cudaLaunchKernel, whose stand-in would otherwise have addresses
 /// without types.
 struct announcement {
   void const* kernel = nullptr;
-  std::string name;
+  std::type_info const* tag = nullptr;  ///< `kernel_of` has its name
   std::vector<range> uses;
-  std::function<std::function<void()>(void** arguments)> bind;  ///< the kernel with a copy of its arguments
+  void (*call)(void const* const* parameters) = nullptr;  ///< the kernel, on one thread
+  std::span<parameter_place const> parameters;
 };
 /// The calling thread's next launch.
 inline announcement& announced() {
@@ -45,22 +53,43 @@ void note_uses(std::vector<range>& uses, cuda::carrier<A> const& one) {
   for (cuda::memory_use const& use : one.uses) note_use(uses, use);
 }
 
-template <auto Kernel, class... Parameters, std::size_t... I>
-std::function<void()> bound(void** arguments, std::index_sequence<I...>) {
-  return
-      [values = std::tuple<Parameters...>(*static_cast<Parameters*>(arguments[I])...)] { std::apply(Kernel, values); };
-}
+/// Of parameters laid one behind the other. A kernel's are copied byte by byte, here as by CUDA.
+template <class... Parameters>
+struct parameter_places {
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...));
+  static_assert(((alignof(Parameters) <= alignof(std::max_align_t)) && ...));
+  static constexpr auto value = [] {
+    std::array<parameter_place, sizeof...(Parameters)> places{
+        parameter_place{sizeof(Parameters), alignof(Parameters)}...};
+    std::size_t end = 0;
+    for (parameter_place& one : places) {
+      one.offset = (end + one.offset - 1) / one.offset * one.offset;
+      end = one.offset + one.bytes;
+    }
+    return places;
+  }();
+};
+
+template <auto Kernel, class Index, class... Parameters>
+struct caller;
+template <auto Kernel, std::size_t... I, class... Parameters>
+struct caller<Kernel, std::index_sequence<I...>, Parameters...> {
+  static void call([[maybe_unused]] void const* const* parameters) {
+    Kernel(*static_cast<Parameters const*>(parameters[I])...);
+  }
+};
 
 }  // namespace detail
 
 template <auto Kernel, class... Parameters, class... Arguments>
 void announce(Arguments const&... arguments) {
-  announcement next{reinterpret_cast<void const*>(Kernel), kernel_of(typeid(detail::tag<Kernel>)), {}, {}};
+  announcement& next = announced();
+  next = {reinterpret_cast<void const*>(Kernel),
+          &typeid(detail::tag<Kernel>),
+          {},
+          &detail::caller<Kernel, std::index_sequence_for<Parameters...>, Parameters...>::call,
+          detail::parameter_places<Parameters...>::value};
   (detail::note_uses(next.uses, arguments), ...);
-  next.bind = [](void** values) {
-    return detail::bound<Kernel, Parameters...>(values, std::index_sequence_for<Parameters...>{});
-  };
-  announced() = std::move(next);
 }
 
 }  // namespace heddle::emulation

@@ -2,9 +2,13 @@
 // Stand-ins for what CUDA says of devices and errors, and for its launches, with the signatures of its headers.
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "../announce.hpp"
 #include "machine.hpp"
@@ -123,34 +127,60 @@ cudaError_t cudaFuncSetAttribute(void const* kernel, cudaFuncAttribute what, int
   });
 }
 
+namespace {
+/// A kernel with a copy of its arguments.
+class bound_kernel {
+ public:
+  bound_kernel(announcement const& of, void** arguments) : call_(of.call), places_(of.parameters) {
+    if (!places_.empty()) bytes_.resize((places_.back().offset + places_.back().bytes) / sizeof(std::max_align_t) + 1);
+    auto* const to = reinterpret_cast<std::byte*>(bytes_.data());
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      std::memcpy(to + places_[i].offset, arguments[i], places_[i].bytes);
+  }
+  void run(std::string const& name, dim3 grid, dim3 block, std::size_t shared_bytes) const {
+    auto const* const from = reinterpret_cast<std::byte const*>(bytes_.data());
+    std::vector<void const*> parameters(places_.size());
+    for (std::size_t i = 0; i < places_.size(); ++i) parameters[i] = from + places_[i].offset;
+    heddle::emulation::run_grid(
+        name, grid, block, [&] { call_(parameters.data()); }, shared_bytes);
+  }
+
+ private:
+  void (*call_)(void const* const*);
+  std::span<heddle::emulation::parameter_place const> places_;
+  std::vector<std::max_align_t> bytes_;
+};
+}  // namespace
+
 cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes,
                              cudaStream_t stream) {
   announcement const next = std::exchange(heddle::emulation::announced(), {});
   return call("cudaLaunchKernel", [&](machine& all) {
     if (kernel == nullptr || next.kernel != kernel)
       throw refusal{cudaErrorInvalidDeviceFunction, "a kernel that heddle::cuda::launch has not announced"};
+    std::string const name = heddle::emulation::kernel_of(*next.tag);
     std::uint64_t const threads = std::uint64_t{block.x} * block.y * block.z;
     if (grid.x == 0 || grid.x > 0x7FFFFFFFU || grid.y == 0 || grid.y > 0xFFFFU || grid.z == 0 || grid.z > 0xFFFFU ||
         threads == 0 || threads > 1024)
-      throw refusal{cudaErrorInvalidConfiguration, next.name};
+      throw refusal{cudaErrorInvalidConfiguration, name};
     auto const limit = all.shared_limit.find(kernel);
     std::size_t const most = limit == all.shared_limit.end() ? shared_of_every_kernel : limit->second;
     if (shared_bytes > most)
-      throw refusal{cudaErrorInvalidValue, next.name + " with " + std::to_string(shared_bytes) +
+      throw refusal{cudaErrorInvalidValue, name + " with " + std::to_string(shared_bytes) +
                                                " bytes of dynamic shared memory; it has asked for " +
                                                std::to_string(most)};
     stream_state& to = all.stream(stream);
     if (to.device != machine::device())
-      throw refusal{cudaErrorInvalidResourceHandle, next.name + " on " + to.name + " of device " +
+      throw refusal{cudaErrorInvalidResourceHandle, name + " on " + to.name + " of device " +
                                                         std::to_string(to.device) + ", while device " +
                                                         std::to_string(machine::device()) + " is current"};
-    auto const run = [name = next.name, grid, block, body = next.bind(arguments), shared_bytes] {
-      heddle::emulation::run_grid(name, grid, block, body, shared_bytes);
+    auto const run = [name, grid, block, body = bound_kernel(next, arguments), shared_bytes] {
+      body.run(name, grid, block, shared_bytes);
     };
     if (!all.options.only_named || next.uses.empty())
-      all.enqueue(to, {"kernel " + next.name, next.uses, run});
+      all.enqueue(to, {"kernel " + name, next.uses, run});
     else
-      all.enqueue(to, {"kernel " + next.name, next.uses, [&all, name = next.name, uses = next.uses, run] {
+      all.enqueue(to, {"kernel " + name, next.uses, [&all, name, uses = next.uses, run] {
                          std::string const wrong = all.memory.run_confined(uses, run);
                          if (!wrong.empty()) throw heddle::emulation::fault(name + ' ' + wrong);
                        }});

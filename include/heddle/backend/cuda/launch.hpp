@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 #include <cxxabi.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +12,6 @@
 #include <heddle/error.hpp>
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -67,15 +65,15 @@ constexpr Parameter converted(Argument const& value) {
 /// More dynamic shared memory than this has to be asked for, kernel by kernel.
 inline constexpr std::size_t shared_bytes_of_every_kernel = std::size_t{48} * 1024;
 
+/// A type whose name has the kernel's, with all template arguments.
 template <auto Kernel>
 struct kernel_tag {};
 
-/// "rotary<float, 64, 256>", with its namespaces. The compiler's name of a type has all template arguments.
-template <auto Kernel>
-std::string kernel_name() {
-  char const* const name = typeid(kernel_tag<Kernel>).name();
-  std::unique_ptr<char, void (*)(void*)> const text(abi::__cxa_demangle(name, nullptr, nullptr, nullptr), std::free);
-  std::string whole = text == nullptr ? name : text.get();
+/// "rotary<float, 64, 256>", with its namespaces, of a `kernel_tag`.
+inline std::string kernel_name(std::type_info const& tag) {
+  std::unique_ptr<char, void (*)(void*)> const text(abi::__cxa_demangle(tag.name(), nullptr, nullptr, nullptr),
+                                                    std::free);
+  std::string whole = text == nullptr ? tag.name() : text.get();
   // "…kernel_tag<&(void kernels::rotary<float, 64, 256>(float const*, …))>", and "void" only of a template
   std::size_t const begin = whole.find("<&");
   if (begin == std::string::npos) return whole;
@@ -93,26 +91,32 @@ inline std::string launch_text(std::string const& kernel, launch_shape const& sh
          std::to_string(shape.shared_bytes) + " bytes of dynamic shared memory";
 }
 
+/// What of a launch is the same for all kernels, compiled once.
+inline void launch_kernel(void const* kernel, std::type_info const& tag, launch_shape const& shape, stream_ref on,
+                          void** arguments) {
+  auto const text = [&] { return launch_text(kernel_name(tag), shape); };
+  if (shape.shared_bytes > shared_bytes_of_every_kernel)
+    check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, converted<int>(shape.shared_bytes)),
+        [&] { return "cudaFuncSetAttribute for " + text(); }, shape.place);
+  check(cudaLaunchKernel(kernel, shape.grid, shape.block, arguments, shape.shared_bytes, on.get()), text, shape.place);
+}
+
+/// As parameters of a function, the kernel's arguments have addresses, which the runtime asks for.
+template <auto Kernel, class... Parameters>
+void launch_values(launch_shape const& shape, stream_ref on, Parameters... values) {
+  void* arguments[] = {static_cast<void*>(&values)..., nullptr};
+  launch_kernel(reinterpret_cast<void const*>(Kernel), typeid(kernel_tag<Kernel>), shape, on, arguments);
+}
+
 template <auto Kernel, class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), launch_shape const& shape, stream_ref on, Arguments const&... arguments) {
+void launch(void (*)(Parameters...), launch_shape const& shape, stream_ref on, Arguments const&... arguments) {
   static_assert((std::is_convertible_v<decltype(kernel_argument(arguments)), Parameters> && ...),
                 "launch<Kernel>: each argument must convert to the parameter of 'Kernel' at its place");
-  std::tuple<Parameters...> values(converted<Parameters>(kernel_argument(arguments))...);
-  auto const pointers_to = []<std::size_t... Index>(std::tuple<Parameters...> & all, std::index_sequence<Index...>) {
-    return std::array<void*, sizeof...(Index) + 1>{static_cast<void*>(&std::get<Index>(all))..., nullptr};
-  };
-  auto pointers = pointers_to(values, std::index_sequence_for<Parameters...>{});
-  void const* const symbol = reinterpret_cast<void const*>(kernel);
 #if defined(HEDDLE_EMULATED_DEVICE)
   emulation::announce<Kernel, Parameters...>(arguments...);
 #endif
-  if (shape.shared_bytes > shared_bytes_of_every_kernel)
-    check(
-        cudaFuncSetAttribute(symbol, cudaFuncAttributeMaxDynamicSharedMemorySize, converted<int>(shape.shared_bytes)),
-        [&] { return "cudaFuncSetAttribute for " + launch_text(kernel_name<Kernel>(), shape); }, shape.place);
-  check(
-      cudaLaunchKernel(symbol, shape.grid, shape.block, pointers.data(), shape.shared_bytes, on.get()),
-      [&] { return launch_text(kernel_name<Kernel>(), shape); }, shape.place);
+  launch_values<Kernel, Parameters...>(shape, on, converted<Parameters>(kernel_argument(arguments))...);
 }
 
 }  // namespace detail
