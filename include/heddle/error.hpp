@@ -9,7 +9,9 @@ namespace heddle {
 /// The text names the thing, the offending value and the remedy.
 class error : public std::runtime_error {
  public:
-  explicit error(std::string const& text) : std::runtime_error(text) {}
+  // Not inlined: a program has as many of these as rules that can be broken.
+  [[gnu::cold, gnu::noinline]] explicit error(std::string const& text) : std::runtime_error(text) {}
+  [[gnu::cold, gnu::noinline]] explicit error(char const* text) : std::runtime_error(text) {}
 };
 
 }  // namespace heddle

@@ -14,6 +14,7 @@
 #include <heddle/comm/communicator.hpp>
 #include <heddle/comm/detail/delay_worker.hpp>
 #include <heddle/comm/detail/inner_memory.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 
 namespace heddle::comm {
@@ -163,8 +164,8 @@ class delaying : public detail::inner_memory<C> {
 
   static delay_options const& checked(delay_options const& o) {
     if (o.shortest.count() < 0 || o.longest < o.shortest)
-      throw error("delaying: 'shortest' is " + std::to_string(o.shortest.count()) + " us and 'longest' " +
-                  std::to_string(o.longest.count()) + " us; give delays with 0 <= shortest <= longest");
+      throw error(heddle::detail::joined_text({"delaying: 'shortest' is ", o.shortest.count(), " us and 'longest' ",
+                                               o.longest.count(), " us; give delays with 0 <= shortest <= longest"}));
     return o;
   }
 

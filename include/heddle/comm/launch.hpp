@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 
 namespace heddle::comm {
@@ -33,6 +34,8 @@ struct launch {
 inline constexpr std::size_t most_launched = std::size_t{1} << 20;
 
 namespace detail {
+
+using heddle::detail::joined_text;
 
 /// Reads the variables that a launcher sets. Their values come from outside: all of them are checked.
 template <class Lookup>
@@ -62,22 +65,23 @@ class launch_reader {
 
   /// The value, no longer than a message should be.
   [[nodiscard]] static std::string shown(char const* name, std::string_view value) {
-    std::string text = std::string(name) + " is '";
-    for (char const c : value.substr(0, 64)) text += c >= ' ' && c <= '~' ? c : '?';
-    return text + (value.size() > 64 ? "…'" : "'");
+    std::string text(value.substr(0, 64));
+    for (char& c : text)
+      if (c < ' ' || c > '~') c = '?';
+    return joined_text({name, " is '", text, value.size() > 64 ? "…'" : "'"});
   }
 
   [[nodiscard]] std::size_t number(char const* name, char const* with, char const* remedy, std::size_t least,
                                    std::size_t most) const {
     char const* const text = text_of(name);
     if (text == nullptr)
-      throw error(std::string("launch_from_environment: ") + with + " is set and " + name + " is not; " + remedy);
+      throw error(joined_text({"launch_from_environment: ", with, " is set and ", name, " is not; ", remedy}));
     std::string_view const value = text;
     std::size_t result = 0;
     auto const [end, code] = std::from_chars(value.data(), value.data() + value.size(), result);
     if (value.empty() || code != std::errc{} || end != value.data() + value.size() || result < least || result > most)
-      throw error("launch_from_environment: " + shown(name, value) + ", which is no whole number from " +
-                  std::to_string(least) + " to " + std::to_string(most) + "; " + remedy);
+      throw error(joined_text({"launch_from_environment: ", shown(name, value), ", which is no whole number from ",
+                               least, " to ", most, "; ", remedy}));
     return result;
   }
 
@@ -93,8 +97,8 @@ class launch_reader {
   static void require_below(char const* name, std::size_t value, char const* limit_name, std::size_t limit,
                             char const* remedy) {
     if (value >= limit)
-      throw error(std::string("launch_from_environment: ") + name + " is " + std::to_string(value) + ", but " +
-                  limit_name + " is " + std::to_string(limit) + ", so that it must be below; " + remedy);
+      throw error(joined_text({"launch_from_environment: ", name, " is ", value, ", but ", limit_name, " is ", limit,
+                               ", so that it must be below; ", remedy}));
   }
 
   [[nodiscard]] std::string host() const {
@@ -107,8 +111,8 @@ class launch_reader {
     bool plain = !value.empty() && value.size() <= 253;  // the longest name of a host (RFC 1035 §3.1)
     for (char const c : value) plain = plain && c > ' ' && c <= '~';
     if (!plain)
-      throw error("launch_from_environment: " + shown("MASTER_ADDR", value) +
-                  ", which is no name or address of a machine; give that of rank 0");
+      throw error(joined_text({"launch_from_environment: ", shown("MASTER_ADDR", value),
+                               ", which is no name or address of a machine; give that of rank 0"}));
     return std::string(value);
   }
 
@@ -123,9 +127,9 @@ class launch_reader {
     char const* const agent = text_of("TORCHELASTIC_USE_AGENT_STORE");
     if (agent == nullptr || std::string_view(agent) != "True") return static_cast<std::uint16_t>(given);
     if (given == 65535)
-      throw error(
-          "launch_from_environment: MASTER_PORT is 65535, where torchrun listens, and there is no port above; " +
-          std::string(remedy));
+      throw error(joined_text(
+          {"launch_from_environment: MASTER_PORT is 65535, where torchrun listens, and there is no port above; ",
+           remedy}));
     return static_cast<std::uint16_t>(given + 1);
   }
 

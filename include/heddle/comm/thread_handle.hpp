@@ -92,10 +92,11 @@ class thread_handle {
       ended = engine.abandon(*record_);
     }
     if (!ended)
-      engine.note_abandoned("rank " + std::to_string(engine.rank()) + " failed: an exception left an unfinished " +
-                            name_of(op) + " on " + detail::in_quotes(group_->name()) +
-                            " behind, so the rank cannot communicate any more; let the exception leave the rank's "
-                            "function, or wait for the handle before it");
+      engine.note_abandoned(
+          detail::joined_text({"rank ", engine.rank(), " failed: an exception left an unfinished ", name_of(op), " on ",
+                               detail::in_quotes(group_->name()),
+                               " behind, so the rank cannot communicate any more; let the exception leave the rank's "
+                               "function, or wait for the handle before it"}));
     release();
   }
 

@@ -19,11 +19,10 @@ class thread_run {
   /// `call` is what the errors of its arguments name. With `movers` the ranks' data is moved by those.
   thread_run(std::size_t ranks, thread_options options, char const* call = "run_threads",
              std::shared_ptr<detail::data_movers> movers = nullptr) {
-    if (ranks == 0) throw error(std::string(call) + ": ranks is 0; pass at least 1");
+    if (ranks == 0) throw error(detail::joined_text({call, ": ranks is 0; pass at least 1"}));
     if (options.timeout.count() <= 0 || options.conflict_after.count() <= 0)
-      throw error(std::string(call) + ": timeout is " + std::to_string(options.timeout.count()) +
-                  " ms, conflict_after is " + std::to_string(options.conflict_after.count()) +
-                  " ms; both must be positive");
+      throw error(detail::joined_text({call, ": timeout is ", options.timeout.count(), " ms, conflict_after is ",
+                                       options.conflict_after.count(), " ms; both must be positive"}));
     world_ = std::make_shared<detail::thread_world>(ranks, options, std::move(movers));
     std::vector<std::size_t> all(ranks);
     for (std::size_t r = 0; r < ranks; ++r) all[r] = r;
@@ -49,7 +48,7 @@ class thread_run {
       try {
         threads.emplace_back([this, r, &function] { run_rank(r, function); });
       } catch (std::exception const& e) {
-        fail(r, std::string("its thread could not be started: ") + e.what(), std::current_exception());
+        fail(r, detail::joined_text({"its thread could not be started: ", e.what()}), std::current_exception());
         for (; r < ranks; ++r) world_->leave();
       }
     }
@@ -85,9 +84,9 @@ class thread_run {
   }
 
   /// Of a run that has failed already this changes nothing: the first failure is the one that is told.
-  void fail(std::size_t rank, std::string const& text, std::exception_ptr cause) {
+  [[gnu::cold]] void fail(std::size_t rank, std::string const& text, std::exception_ptr cause) {
     world_->fail(
-        {detail::failure_kind::rank, rank, "rank " + std::to_string(rank) + " failed: " + text, std::move(cause)});
+        {detail::failure_kind::rank, rank, detail::joined_text({"rank ", rank, " failed: ", text}), std::move(cause)});
   }
 
   std::shared_ptr<detail::thread_world> world_;

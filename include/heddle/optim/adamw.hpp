@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/tensor/accumulation.hpp>
@@ -33,14 +34,14 @@ struct adamw {
   static void check(options const& o) {
     for (double const beta : {o.beta1, o.beta2})
       if (!(beta >= 0 && beta < 1))
-        throw error("adamw: 'beta1' is " + std::to_string(o.beta1) + " and 'beta2' is " + std::to_string(o.beta2) +
-                    "; each must be at least 0 and below 1");
+        throw error(detail::joined_text({"adamw: 'beta1' is ", std::to_string(o.beta1), " and 'beta2' is ",
+                                         std::to_string(o.beta2), "; each must be at least 0 and below 1"}));
     if (!(o.epsilon > 0 && o.epsilon < 1e300))
-      throw error("adamw: 'epsilon' is " + std::to_string(o.epsilon) +
-                  "; it must be above 0, or an element without gradient is 0 / 0");
+      throw error(detail::joined_text({"adamw: 'epsilon' is ", std::to_string(o.epsilon),
+                                       "; it must be above 0, or an element without gradient is 0 / 0"}));
     if (!(o.weight_decay >= 0 && o.weight_decay < 1e300))
-      throw error("adamw: 'weight_decay' is " + std::to_string(o.weight_decay) +
-                  "; give a finite number that is at least 0");
+      throw error(detail::joined_text(
+          {"adamw: 'weight_decay' is ", std::to_string(o.weight_decay), "; give a finite number that is at least 0"}));
   }
 
   template <class Backend, class T, class G>

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/tensor/table_row.hpp>
 #include <string>
@@ -15,9 +16,9 @@ inline void check_tokens(std::int32_t const* tokens, std::size_t n, std::size_t 
   auto const rows = static_cast<std::int64_t>(vocabulary);
   for (std::size_t i = 0; i < n; ++i)
     if (table_row(tokens[i], 0, rows) == rows)
-      throw error("embedding: token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
-                  " must be an id in 0.." + std::to_string(vocabulary - 1) +
-                  "; tokenize with the model's vocabulary, or enlarge the model's");
+      throw error(
+          detail::joined_text({"embedding: token ", tokens[i], " at position ", i, " must be an id in 0..",
+                               vocabulary - 1, "; tokenize with the model's vocabulary, or enlarge the model's"}));
 }
 
 /// Throws heddle::error unless each of the n targets is in 0..vocabulary-1 (the whole, unpadded vocabulary) or
@@ -27,16 +28,16 @@ inline void check_targets(std::int32_t const* targets, std::size_t n, std::size_
   auto const rows = static_cast<std::int64_t>(vocabulary);
   for (std::size_t i = 0; i < n; ++i)
     if (targets[i] != ignore_index && table_row(targets[i], 0, rows) == rows)
-      throw error("cross_entropy: target " + std::to_string(targets[i]) + " at position " + std::to_string(i) +
-                  " must be an id in 0.." + std::to_string(vocabulary - 1) + " or the ignore index " +
-                  std::to_string(ignore_index) + "; tokenize with the model's vocabulary, or enlarge the model's");
+      throw error(detail::joined_text({"cross_entropy: target ", targets[i], " at position ", i,
+                                       " must be an id in 0..", vocabulary - 1, " or the ignore index ", ignore_index,
+                                       "; tokenize with the model's vocabulary, or enlarge the model's"}));
 }
 
 /// Throws heddle::error unless p is in [0, 1).
 inline void check_dropout_probability(double p) {
   if (!(p >= 0.0 && p < 1.0))
-    throw error("dropout: the probability must be in [0, 1), and is " + std::to_string(p) +
-                "; give the share of elements to drop, 0 for none");
+    throw error(detail::joined_text({"dropout: the probability must be in [0, 1), and is ", std::to_string(p),
+                                     "; give the share of elements to drop, 0 for none"}));
 }
 
 }  // namespace heddle

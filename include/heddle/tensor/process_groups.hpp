@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <heddle/comm/communicator_concepts.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/layout/mesh.hpp>
 #include <optional>
@@ -24,9 +25,8 @@ class process_groups {
   /// `mesh` outlives the groups.
   process_groups(mesh_value const& mesh, Communicator& world) : mesh_(&mesh), world_(&world) {
     if (world.size() != mesh.size())
-      throw error("mesh_communicator: the mesh has " + std::to_string(mesh.size()) + " ranks but the communicator '" +
-                  std::string(world.name()) + "' has " + std::to_string(world.size()) +
-                  "; start as many ranks as the mesh has");
+      throw error(detail::joined_text({"mesh_communicator: the mesh has ", mesh.size(), " ranks but the communicator '",
+                                       world.name(), "' has ", world.size(), "; start as many ranks as the mesh has"}));
     at_ = mesh.coordinates_of(world.rank());
     for (std::size_t a = 0; a != mesh.axes; ++a) {
       coordinates base = at_;

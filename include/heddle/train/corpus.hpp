@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/train/token_source.hpp>
 #include <string>
@@ -11,7 +12,8 @@ namespace heddle {
 /// tinyshakespeare's 1,115,394 bytes 1,003,854 are for training and 111,540 for validation.
 constexpr std::size_t training_tokens(std::size_t tokens, double fraction = 0.9) {
   if (!(fraction >= 0 && fraction <= 1))
-    throw error("training_tokens: 'fraction' is " + std::to_string(fraction) + "; it must be from 0 to 1");
+    throw error(
+        detail::joined_text({"training_tokens: 'fraction' is ", std::to_string(fraction), "; it must be from 0 to 1"}));
   auto const part = static_cast<std::size_t>(static_cast<double>(tokens) * fraction);
   return part < tokens ? part : tokens;
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
-#include <heddle/detail/number_text.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <string>
 
@@ -55,11 +55,11 @@ class cosine_schedule {
   /// An error where decay_end < warm_up, or the rates are not 0 <= floor <= peak.
   explicit constexpr cosine_schedule(values given) : values_(given) {
     if (given.decay_end < given.warm_up)
-      throw error("cosine_schedule: 'decay_end' is " + std::to_string(given.decay_end) +
-                  "; it must be at least 'warm_up', which is " + std::to_string(given.warm_up));
+      throw error(detail::joined_text({"cosine_schedule: 'decay_end' is ", given.decay_end,
+                                       "; it must be at least 'warm_up', which is ", given.warm_up}));
     if (!(given.floor >= 0 && given.peak >= given.floor && given.peak < 1e300))
-      throw error("cosine_schedule: 'floor' is " + detail::number_text(given.floor) + " and 'peak' is " +
-                  detail::number_text(given.peak) + "; give finite rates with 0 <= floor <= peak");
+      throw error(detail::joined_text({"cosine_schedule: 'floor' is ", given.floor, " and 'peak' is ", given.peak,
+                                       "; give finite rates with 0 <= floor <= peak"}));
   }
 
   constexpr double operator()(std::uint64_t step) const {

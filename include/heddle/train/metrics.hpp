@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdint>
 #include <heddle/detail/file.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/detail/number_text.hpp>
 #include <heddle/error.hpp>
 #include <optional>
@@ -78,14 +79,14 @@ inline std::vector<metrics_row> read_metrics(std::string const& path) {
   in.read_at(0, text.data(), text.size());
   std::string const header = std::string(metrics_header) + "\n";
   if (text.compare(0, header.size(), header) != 0)
-    throw error("'" + path + "': does not begin with \"" + std::string(metrics_header) +
-                "\"; give the metrics.csv of a run");
+    throw error(detail::joined_text(
+        {"'", path, "': does not begin with \"", metrics_header, "\"; give the metrics.csv of a run"}));
   std::vector<metrics_row> rows;
   for (std::size_t at = header.size(), end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     rows.emplace_back();
     if (!detail::parse_metrics_line(std::string_view(text).substr(at, end - at), rows.back()))
-      throw error("'" + path + "': the line at byte " + std::to_string(at) +
-                  " is not a row of numbers; repair or remove the line");
+      throw error(detail::joined_text(
+          {"'", path, "': the line at byte ", at, " is not a row of numbers; repair or remove the line"}));
   }
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/detail/philox.hpp>
 #include <heddle/error.hpp>
 #include <heddle/train/token_source.hpp>
@@ -83,9 +84,9 @@ class random_windows {
   constexpr random_windows(std::size_t tokens, std::size_t context, std::uint64_t seed)
       : choices_(tokens > context ? tokens - context : 0), context_(context), seed_(seed) {
     if (context == 0 || choices_ == 0)
-      throw error("random_windows: a window of context " + std::to_string(context) + " needs " +
-                  std::to_string(context) + " + 1 tokens and a context of at least 1, but there are " +
-                  std::to_string(tokens) + " tokens; give a longer text or a shorter context");
+      throw error(detail::joined_text({"random_windows: a window of context ", context, " needs ", context,
+                                       " + 1 tokens and a context of at least 1, but there are ", tokens,
+                                       " tokens; give a longer text or a shorter context"}));
   }
 
   constexpr std::size_t context() const { return context_; }
@@ -119,10 +120,10 @@ class epoch_windows {
         how_(how),
         seed_(seed) {
     if (batches_ == 0)
-      throw error("epoch_windows: " + std::to_string(tokens) + " tokens give 0 batches of " +
-                  std::to_string(global_batch) + " sequences of context " + std::to_string(context) +
-                  "; a batch needs " + std::to_string(global_batch) + " x " + std::to_string(context) +
-                  " + 1 tokens, both at least 1: give a longer text or a smaller batch");
+      throw error(
+          detail::joined_text({"epoch_windows: ", tokens, " tokens give 0 batches of ", global_batch,
+                               " sequences of context ", context, "; a batch needs ", global_batch, " x ", context,
+                               " + 1 tokens, both at least 1: give a longer text or a smaller batch"}));
   }
 
   constexpr std::size_t context() const { return context_; }
@@ -135,8 +136,8 @@ class epoch_windows {
   /// An error where `g` is not below the global batch.
   constexpr std::size_t start(std::uint64_t step, std::size_t g) const {
     if (g >= global_batch_)
-      throw error("epoch_windows: there is no sequence " + std::to_string(g) + " in a global batch of " +
-                  std::to_string(global_batch_) + "; make the sampler with the plan's global batch");
+      throw error(detail::joined_text({"epoch_windows: there is no sequence ", g, " in a global batch of ",
+                                       global_batch_, "; make the sampler with the plan's global batch"}));
     std::uint64_t window = step % batches_ * global_batch_ + g;
     if (how_ == order::shuffled) window = detail::permuted(window, windows_, seed_, epoch(step));
     return static_cast<std::size_t>(window) * context_;
@@ -200,10 +201,9 @@ class token_batch {
   template <TokenSampler Sampler, TokenSource Source>
   void fill(Sampler const& sampler, Source const& source, std::uint64_t step, std::size_t data_rank) {
     if (sampler.context() != context_ || data_rank >= shape_.data_ranks)
-      throw error("token_batch: holds context " + std::to_string(context_) + " for data ranks below " +
-                  std::to_string(shape_.data_ranks) + ", but the sampler's context is " +
-                  std::to_string(sampler.context()) + " and the data rank " + std::to_string(data_rank) +
-                  "; make sampler and batch from one plan");
+      throw error(detail::joined_text({"token_batch: holds context ", context_, " for data ranks below ",
+                                       shape_.data_ranks, ", but the sampler's context is ", sampler.context(),
+                                       " and the data rank ", data_rank, "; make sampler and batch from one plan"}));
     for (std::size_t m = 0; m < shape_.micro_batches; ++m)
       read_sequences(sampler, source, step, shape_.first_sequence(m, data_rank), shape_.rows,
                      tokens_.data() + offset(m), targets_.data() + offset(m));

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/plan/parameter_table.hpp>
 #include <heddle/plan/stage_memory.hpp>
@@ -100,9 +101,9 @@ struct stage_program_of {
     using vocabulary_dims = typename head::output;
     constexpr dimension_list d = R::stored(vocabulary_dims::value);
     if (std::size_t const real = d.dim[d.rank - 1].size; real != R::model::vocabulary)
-      throw error("trainer: the model's 'vocabulary' is " + std::to_string(R::model::vocabulary) +
-                  ", but the module before its loss gives rows of " + std::to_string(real) +
-                  "; give both the same size to ask for logits");
+      throw error(detail::joined_text({"trainer: the model's 'vocabulary' is ", R::model::vocabulary,
+                                       ", but the module before its loss gives rows of ", real,
+                                       "; give both the same size to ask for logits"}));
     // As tokens lie: this rank's own sequences, also where the vocabulary has taken an axis from the batch.
     constexpr redistribution path = find_redistribution(mesh, d, head::output_layout, R::token_layout);
     using arenas = typename R::backend::memory;

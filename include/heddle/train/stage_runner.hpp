@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <heddle/detail/number_text.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/tensor/host_memory.hpp>
 #include <heddle/train/agreement.hpp>
 #include <heddle/train/context.hpp>
@@ -104,8 +104,9 @@ class stage_runner final : public stage_interface<Elements, Optimizer> {
     midway_ = false;
     check_alike(totals.agreement);
     if (!std::isfinite(totals.loss))
-      throw error("trainer: the loss of an evaluation is " + detail::number_text(totals.loss) +
-                  "; the parameters, or the data, hold numbers that are not finite: lower the learning rate, or clip");
+      throw error(detail::joined_text(
+          {"trainer: the loss of an evaluation is ", totals.loss,
+           "; the parameters, or the data, hold numbers that are not finite: lower the learning rate, or clip"}));
     return {totals.loss, totals.count};
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/train/trace.hpp>
 #include <optional>
@@ -17,19 +18,21 @@ concept Records = requires {
 
 /// What a step must be to be captured: an error names what is not so.
 inline void check_capture(bool records, bool listed, std::size_t ranks, std::size_t axes) {
-  std::string const asked = "trainer: 'capture' asks for steps that are replayed as a graph, ",
-                    off = "leave it off, or ";
-  if (!records) throw error(asked + "and the host has none; " + off + "train on a device (cuda_backend)");
+  auto const refuse = [](std::string const& why, char const* remedy) {
+    throw error(joined_text(
+        {"trainer: 'capture' asks for steps that are replayed as a graph, ", why, "; leave it off, or ", remedy}));
+  };
+  if (!records) refuse("and the host has none", "train on a device (cuda_backend)");
   if (!listed)
-    throw error(asked + "and this optimizer is told its facts by the host in the midst of them; " + off +
-                "give it a 'list' and 'coefficients_of', as heddle::adamw has them, and masters of the type that "
-                "gradients are computed with in");
+    refuse("and this optimizer is told its facts by the host in the midst of them",
+           "give it a 'list' and 'coefficients_of', as heddle::adamw has them, and masters of the type that gradients "
+           "are computed with in");
   if (ranks != 1)
-    throw error(asked + "and this mesh has " + std::to_string(ranks) +
-                " ranks, whose calls to each other no graph of one of them has; " + off + "train on one rank");
+    refuse(joined_text({"and this mesh has ", ranks, " ranks, whose calls to each other no graph of one of them has"}),
+           "train on one rank");
   if (axes != 0)
-    throw error(asked + "and this mesh has axes, of one rank each, whose calls are counted when they are made; " + off +
-                "name no axis: plan<mesh<>, ...>");
+    refuse("and this mesh has axes, of one rank each, whose calls are counted when they are made",
+           "name no axis: plan<mesh<>, ...>");
 }
 
 }  // namespace detail

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/comm/reduction.hpp>
-#include <heddle/detail/number_text.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/plan/stage_traffic.hpp>
 #include <heddle/precision/loss_scale.hpp>
@@ -82,12 +82,13 @@ namespace detail {
 inline step_result conclude(step_numbers const& now, std::uint64_t step, double learning_rate,
                             loss_scale_policy const& policy, loss_scale_state& scale) {
   if (now.agreement != 0)
-    throw error("trainer: at step " + std::to_string(step) +
-                " ranks were given different learning rates or loss scales, or ranks that share sequences different "
-                "tokens or targets; parameters are unchanged; the rate of this rank is " +
-                number_text(learning_rate) + ", its loss scale " + number_text(scale.scale) +
-                ": give all ranks one rate and one state of the loss scale, and fill the batches of ranks with the "
-                "same data_rank() alike");
+    throw error(joined_text(
+        {"trainer: at step ", step,
+         " ranks were given different learning rates or loss scales, or ranks that share sequences different tokens or "
+         "targets; parameters are unchanged; the rate of this rank is ",
+         learning_rate, ", its loss scale ", scale.scale,
+         ": give all ranks one rate and one state of the loss scale, and fill the batches of ranks with the same "
+         "data_rank() alike"}));
   step_result result;
   result.loss = {now.loss, now.count};
   result.gradient_norm = now.gradient_norm;
@@ -95,10 +96,11 @@ inline step_result conclude(step_numbers const& now, std::uint64_t step, double 
   // A smaller scale cures no loss.
   result.skipped = now.skips != 0 && std::isfinite(now.loss) && policy.adapts() && scale.scale > policy.least;
   if (now.skips != 0 && !result.skipped)
-    throw error("trainer: at step " + std::to_string(step) + " the loss is " + number_text(result.loss.mean()) +
-                " and the gradient norm " + number_text(result.gradient_norm) +
-                (policy.adapts() || scale.scale != 1 ? ", with a loss scale of " + number_text(scale.scale) : "") +
-                "; parameters are unchanged; lower the learning rate, clip, or check the data");
+    throw error(joined_text(
+        {"trainer: at step ", step, " the loss is ", result.loss.mean(), " and the gradient norm ",
+         result.gradient_norm,
+         policy.adapts() || scale.scale != 1 ? joined_text({", with a loss scale of ", scale.scale}) : std::string(),
+         "; parameters are unchanged; lower the learning rate, clip, or check the data"}));
   scale = after_step(policy, scale, result.skipped);
   return result;
 }

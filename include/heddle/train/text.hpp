@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/detail/file.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/train/token_source.hpp>
 #include <span>
@@ -62,9 +63,8 @@ class character_vocabulary {
       auto const byte = static_cast<unsigned char>(text[i]);
       tokens[i] = token_of_[byte];
       if (tokens[i] < 0)
-        throw error("character_vocabulary: byte " + std::to_string(byte) + " at position " + std::to_string(i) +
-                    " is not among the " + std::to_string(size()) +
-                    " of the vocabulary; make the vocabulary from a text that has it");
+        throw error(detail::joined_text({"character_vocabulary: byte ", byte, " at position ", i, " is not among the ",
+                                         size(), " of the vocabulary; make the vocabulary from a text that has it"}));
     }
     return {std::move(tokens), size(), "character_vocabulary"};
   }

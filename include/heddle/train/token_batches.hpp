@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/plan.hpp>
 #include <heddle/tensor/mesh_communicator.hpp>
@@ -42,9 +43,9 @@ class token_batches {
         first_(options.first_step),
         last_(counted(options.epochs, sampler_.batches())) {
     if (source_.vocabulary() > Model::vocabulary)
-      throw error("token_batches: " + path + " has a vocabulary of " + std::to_string(source_.vocabulary()) +
-                  " and the model one of " + std::to_string(Model::vocabulary) +
-                  "; use a model with at least as many token identities");
+      throw error(detail::joined_text({"token_batches: ", path, " has a vocabulary of ", source_.vocabulary(),
+                                       " and the model one of ", Model::vocabulary,
+                                       "; use a model with at least as many token identities"}));
   }
 
   /// Batches that are left.
@@ -84,8 +85,8 @@ class token_batches {
   static std::uint64_t counted(std::uint64_t epochs, std::uint64_t batches) {
     std::uint64_t const most = ~std::uint64_t{0} / batches;
     if (epochs > most)
-      throw error("token_batches: 'epochs' is " + std::to_string(epochs) + ", which at " + std::to_string(batches) +
-                  " batches an epoch are more batches than can be counted; give at most " + std::to_string(most));
+      throw error(detail::joined_text({"token_batches: 'epochs' is ", epochs, ", which at ", batches,
+                                       " batches an epoch are more batches than can be counted; give at most ", most}));
     return epochs * batches;
   }
 

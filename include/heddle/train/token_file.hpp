@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/detail/file.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/train/token_source.hpp>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,27 +50,27 @@ class token_file {
   /// Errors name the file, the value found and the remedy.
   explicit token_file(std::string const& path) : file_(detail::file::open_to_read(path)) {
     if (file_.size() < detail::token_file_header)
-      refuse("has " + std::to_string(file_.size()) + " bytes; a token file begins with a header of 32");
+      refuse({"has ", file_.size(), " bytes; a token file begins with a header of 32"});
     unsigned char header[detail::token_file_header];
     file_.read_at(0, header, sizeof header);
     for (std::size_t i = 0; i < detail::token_file_magic.size(); ++i)
       if (header[i] != static_cast<unsigned char>(detail::token_file_magic[i]))
-        refuse("does not begin with \"hdtokens\" (byte " + std::to_string(i) + " is " + std::to_string(header[i]) +
-               "), so it is not a token file; read text with byte_tokens or character_vocabulary");
+        refuse({"does not begin with \"hdtokens\" (byte ", i, " is ", header[i],
+                "), so it is not a token file; read text with byte_tokens or character_vocabulary"});
     if (auto const version = detail::little_endian(header + 8, 4); version != detail::token_file_version)
-      refuse("has version " + std::to_string(version) + "; this library reads version 1");
+      refuse({"has version ", version, "; this library reads version 1"});
     auto const width = detail::little_endian(header + 12, 4);
     auto const vocabulary = detail::little_endian(header + 16, 8);
     auto const count = detail::little_endian(header + 24, 8);
     if (vocabulary == 0 || vocabulary > detail::greatest_vocabulary)
-      refuse("states a vocabulary of " + std::to_string(vocabulary) + "; it must be from 1 to 2^31");
+      refuse({"states a vocabulary of ", vocabulary, "; it must be from 1 to 2^31"});
     if (width != detail::token_width(vocabulary))
-      refuse("states " + std::to_string(width) + " bytes for a token of a vocabulary of " + std::to_string(vocabulary) +
-             "; it must be " + std::to_string(detail::token_width(vocabulary)));
+      refuse({"states ", width, " bytes for a token of a vocabulary of ", vocabulary, "; it must be ",
+              detail::token_width(vocabulary)});
     std::uint64_t const bytes = file_.size() - detail::token_file_header;
     if (count > bytes / width || count * width != bytes)
-      refuse("states " + std::to_string(count) + " tokens of " + std::to_string(width) + " bytes, but " +
-             std::to_string(bytes) + " bytes follow the header; it was cut off or damaged");
+      refuse({"states ", count, " tokens of ", width, " bytes, but ", bytes,
+              " bytes follow the header; it was cut off or damaged"});
     width_ = static_cast<std::size_t>(width);
     vocabulary_ = static_cast<std::size_t>(vocabulary);
     size_ = static_cast<std::size_t>(count);
@@ -88,8 +90,7 @@ class token_file {
       for (std::size_t i = 0; i < now; ++i) {
         auto const value = detail::little_endian(bytes + i * width_, width_);
         if (value >= vocabulary_)
-          refuse("token number " + std::to_string(first + i) + " is " + std::to_string(value) +
-                 "; it must be less than the vocabulary, " + std::to_string(vocabulary_));
+          refuse({"token number ", first + i, " is ", value, "; it must be less than the vocabulary, ", vocabulary_});
         out[i] = static_cast<std::int32_t>(value);
       }
       first += now;
@@ -100,8 +101,9 @@ class token_file {
 
  private:
   std::string name() const { return "'" + file_.path() + "'"; }
-  [[noreturn]] void refuse(std::string const& fault) const {
-    throw error(name() + ": " + fault + "; write the file again with heddle::token_file_writer");
+  [[noreturn, gnu::cold]] void refuse(std::initializer_list<detail::text_part> fault) const {
+    throw error(detail::joined_text(
+        {name(), ": ", detail::joined_text(fault), "; write the file again with heddle::token_file_writer"}));
   }
 
   detail::file file_;
@@ -117,8 +119,8 @@ class token_file_writer {
   token_file_writer(std::string const& path, std::size_t vocabulary)
       : path_(path), vocabulary_(vocabulary), out_(path) {
     if (vocabulary == 0 || vocabulary > detail::greatest_vocabulary)
-      throw error("'" + path + "': a token file's vocabulary cannot be " + std::to_string(vocabulary) +
-                  "; give the number of different tokens, from 1 to 2^31");
+      throw error(detail::joined_text({"'", path, "': a token file's vocabulary cannot be ", vocabulary,
+                                       "; give the number of different tokens, from 1 to 2^31"}));
     out_.write(header());
   }
 

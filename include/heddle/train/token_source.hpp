@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <string>
 #include <utility>
@@ -24,8 +25,8 @@ namespace detail {
 /// Throws unless tokens first … first + count − 1 are among `size`.
 inline void check_token_range(std::string const& name, std::size_t size, std::size_t first, std::size_t count) {
   if (first > size || count > size - first)
-    throw error(name + ": has " + std::to_string(size) + " tokens, but " + std::to_string(count) + " from number " +
-                std::to_string(first) + " on were asked for; ask for fewer, or make the sampler for this source");
+    throw error(joined_text({name, ": has ", size, " tokens, but ", count, " from number ", first,
+                             " on were asked for; ask for fewer, or make the sampler for this source"}));
 }
 
 /// Throws unless all tokens are in [0, vocabulary). `first` is the number of tokens[0] in the source.
@@ -33,9 +34,9 @@ inline void check_tokens(std::string const& name, std::size_t vocabulary, std::i
                          std::size_t first) {
   for (std::size_t i = 0; i < count; ++i)
     if (tokens[i] < 0 || static_cast<std::size_t>(tokens[i]) >= vocabulary)
-      throw error(name + ": token number " + std::to_string(first + i) + " is " + std::to_string(tokens[i]) +
-                  "; it must be at least 0 and less than the vocabulary, " + std::to_string(vocabulary) +
-                  "; encode the text again with this vocabulary");
+      throw error(joined_text({name, ": token number ", first + i, " is ", tokens[i],
+                               "; it must be at least 0 and less than the vocabulary, ", vocabulary,
+                               "; encode the text again with this vocabulary"}));
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/models/model_concepts.hpp>
 #include <heddle/plan/legality.hpp>
 #include <heddle/plan/memory_limit.hpp>
@@ -159,19 +160,19 @@ class basic_trainer {
   /// The number of tokens does not say it: a batch of another shape has the wrong sequences.
   void check(token_batch const& b) const {
     auto const text = [](batch_shape const& s, std::size_t tokens) {
-      return std::to_string(s.micro_batches) + " micro-batches × " + std::to_string(s.rows) + " sequences × " +
-             std::to_string(tokens) + " tokens for each of " + std::to_string(s.data_ranks) + " data ranks";
+      return detail::joined_text({s.micro_batches, " micro-batches × ", s.rows, " sequences × ", tokens,
+                                  " tokens for each of ", s.data_ranks, " data ranks"});
     };
     if (!(b.shape() == shape() && b.context() == context))
-      throw error("trainer: a batch must have " + text(shape(), context) + ", and has " + text(b.shape(), b.context()) +
-                  "; make it with shape() of this trainer and its model's context");
+      throw error(detail::joined_text({"trainer: a batch must have ", text(shape(), context), ", and has ",
+                                       text(b.shape(), b.context()),
+                                       "; make it with shape() of this trainer and its model's context"}));
   }
   void check(std::span<std::int32_t const> tokens, std::span<std::int32_t const> targets) const {
     if (tokens.size() != local_tokens || targets.size() != local_tokens)
-      throw error("trainer: a call takes " + std::to_string(local_tokens) +
-                  " tokens and as many targets, and was given " + std::to_string(tokens.size()) + " and " +
-                  std::to_string(targets.size()) +
-                  "; pass micro_batches × micro_batch_size × context ids of this data rank");
+      throw error(detail::joined_text(
+          {"trainer: a call takes ", local_tokens, " tokens and as many targets, and was given ", tokens.size(),
+           " and ", targets.size(), "; pass micro_batches × micro_batch_size × context ids of this data rank"}));
     using reader = typename detail::first_module<typename Model::module>::type;
     using loss = typename detail::last_module<typename Model::module>::type;
     Backend::check_tokens(tokens.data(), tokens.size(), detail::identities_of<reader>(Model::vocabulary));

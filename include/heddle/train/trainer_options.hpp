@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <heddle/comm/reduction.hpp>
-#include <heddle/detail/number_text.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/optim/optimizer_concepts.hpp>
 #include <heddle/precision/precision_rules.hpp>
@@ -37,15 +37,17 @@ namespace detail {
 /// A rate that is no number, or negative, would spoil every parameter in one step.
 inline void check_learning_rate(double rate) {
   if (!(rate >= 0) || !std::isfinite(rate))
-    throw error("trainer: 'learning_rate' is " + std::to_string(rate) + "; give a finite number that is at least 0");
+    throw error(joined_text(
+        {"trainer: 'learning_rate' is ", std::to_string(rate), "; give a finite number that is at least 0"}));
 }
 
 /// A scale that the policy cannot reach would round what it scales, or find no bound.
 inline void check_loss_scale(loss_scale_policy const& policy, loss_scale_state const& state) {
   if (!is_power_of_two(state.scale) || state.scale < policy.least || state.scale > policy.most)
-    throw error("trainer: the 'scale' of a loss scale's state is " + number_text(state.scale) +
-                ", and must be a power of two from " + number_text(policy.least) + " to " + number_text(policy.most) +
-                ", the bounds of the plan's precision; set what loss_scale() gave under the same policy");
+    throw error(
+        joined_text({"trainer: the 'scale' of a loss scale's state is ", state.scale,
+                     ", and must be a power of two from ", policy.least, " to ", policy.most,
+                     ", the bounds of the plan's precision; set what loss_scale() gave under the same policy"}));
 }
 
 /// An error where an option has no meaning; the optimizer checks its own, if it has `check(options)`.
@@ -53,8 +55,8 @@ template <class OptimizerType, class Options>
 void check_options(Options const& o) {
   check_learning_rate(o.learning_rate);
   if (!(o.clip >= 0))
-    throw error("trainer: 'clip' is " + std::to_string(o.clip) +
-                "; give a bound of the gradient norm that is above 0, or 0 for none");
+    throw error(joined_text({"trainer: 'clip' is ", std::to_string(o.clip),
+                             "; give a bound of the gradient norm that is above 0, or 0 for none"}));
   if constexpr (requires { OptimizerType::check(o.optimizer); }) OptimizerType::check(o.optimizer);
 }
 
@@ -90,9 +92,9 @@ void check_agreement(process_groups<Communicator>& comm, Options const& o) {
   memory::to_host(static_cast<std::uint64_t const*>(reduced.data()), extremes.data(), extremes.size());
   for (std::size_t i = 0; i < count; ++i)
     if (extremes[i] != ~extremes[count + i])
-      throw error("trainer: '" + std::string(named[i].name) + "' differs between ranks, and is " +
-                  (i == 0 ? std::to_string(o.seed) : number_text(named[i].value)) + " on rank " +
-                  std::to_string(comm.rank()) + "; give all ranks the same options");
+      throw error(joined_text({"trainer: '", named[i].name, "' differs between ranks, and is ",
+                               i == 0 ? text_part(o.seed) : text_part(named[i].value), " on rank ", comm.rank(),
+                               "; give all ranks the same options"}));
 }
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <heddle/backend/host/workspace.hpp>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 
 #include <atomic>
@@ -44,8 +45,8 @@ class thread_team {
     } catch (std::exception const& e) {
       std::size_t const started = helpers_.size() + 1;
       end();
-      throw error("thread_team: " + std::to_string(size) + " threads were asked for and " + std::to_string(started) +
-                  " could be started: " + e.what() + "; ask for fewer");
+      throw error(heddle::detail::joined_text({"thread_team: ", size, " threads were asked for and ", started,
+                                               " could be started: ", e.what(), "; ask for fewer"}));
     }
     previous_ = std::exchange(active(), size > 1 ? this : nullptr);
   }
@@ -92,8 +93,8 @@ class thread_team {
     constexpr std::size_t most = 65535;
     if (size == 0) throw error("thread_team: 'size' is 0; a rank computes with at least 1 thread, its own");
     if (size > most)
-      throw error("thread_team: 'size' is " + std::to_string(size) + "; it may be at most " + std::to_string(most) +
-                  ", and more threads than cores gain nothing");
+      throw error(heddle::detail::joined_text({"thread_team: 'size' is ", size, "; it may be at most ", most,
+                                               ", and more threads than cores gain nothing"}));
     return size;
   }
   /// Waits for `ready()` without sleeping, if this team spins; returns whether it is. For some tens of microseconds it

@@ -20,7 +20,7 @@ class call_checks {
   void prepare(transfer& one, operation op, std::size_t peer, void const* from, void* to, std::size_t count) {
     require_element<T>();
     require_rank(op, op == operation::send ? "destination" : "source", peer);
-    if (peer == member()) reject(op, "rank " + std::to_string(peer) + " cannot exchange with itself; copy instead");
+    if (peer == member()) reject(op, joined_text({"rank ", peer, " cannot exchange with itself; copy instead"}));
     one.op = op;
     one.kind = element_kind_of<T>;
     one.element_size = sizeof(T);
@@ -57,9 +57,8 @@ class call_checks {
   template <class T>
   [[nodiscard]] collective_call all_to_all_call(std::span<T const> in, std::span<T> out) {
     if (in.size() != out.size() || in.size() % size() != 0)
-      reject(operation::all_to_all, "in has " + std::to_string(in.size()) + " elements, out has " +
-                                        std::to_string(out.size()) + "; both must have the same multiple of " +
-                                        std::to_string(size()));
+      reject(operation::all_to_all, joined_text({"in has ", in.size(), " elements, out has ", out.size(),
+                                                 "; both must have the same multiple of ", size()}));
     collective_call call = plain_call<T>(operation::all_to_all, in.size(), in.data(), out.data());
     require_apart(call, in.size(), out.size());
     return call;
@@ -98,8 +97,8 @@ class call_checks {
       for (std::size_t j = 0; j < i; ++j) {
         gather_part<T> const& other = parts.data()[j];
         if (overlap(one.out, other.out) || overlap(one.out, other.in) || overlap(one.in, other.out))
-          reject(operation::all_gather, "parts " + std::to_string(j) + " and " + std::to_string(i) + " of " +
-                                            std::to_string(parts.size()) + " overlap; pass buffers that are apart");
+          reject(operation::all_gather,
+                 joined_text({"parts ", j, " and ", i, " of ", parts.size(), " overlap; pass buffers that are apart"}));
       }
     }
     return gather_call<T>(parts, all);
@@ -112,13 +111,13 @@ class call_checks {
     std::size_t place = list.size();
     for (std::size_t k = 0; k < list.size(); ++k) {
       require_rank(operation::split, "a member of a subset", list[k]);
-      if (named[list[k]]) reject(operation::split, "subset " + list_text(list) + " names a rank twice");
+      if (named[list[k]]) reject(operation::split, joined_text({"subset ", list_text(list), " names a rank twice"}));
       named[list[k]] = true;
       if (list[k] == member()) place = k;
     }
     if (place == list.size())
-      reject(operation::split, "subset " + list_text(list) + " is asked for by rank " + std::to_string(member()) +
-                                   ", which is not in it; let only its members call");
+      reject(operation::split, joined_text({"subset ", list_text(list), " is asked for by rank ", member(),
+                                            ", which is not in it; let only its members call"}));
     return place;
   }
 
@@ -126,14 +125,13 @@ class call_checks {
   /// Of one all-gather, that of number `part` among `parts`.
   template <class T>
   void require_gather(std::span<T const> in, std::span<T> out, std::size_t part, std::size_t parts) const {
-    auto const which = [&] {
-      return parts == 1 ? std::string() : "part " + std::to_string(part) + " of " + std::to_string(parts) + ": ";
-    };
     std::size_t const chunk = chunk_count(out.size(), size(), member());
-    if (in.size() != chunk)
-      reject(operation::all_gather, which() + chunk_text("in", in.size(), chunk, "out", out.size()));
+    if (in.size() != chunk) reject_gather(part, parts, chunk_text("in", in.size(), chunk, "out", out.size()));
     if (in.data() != out.data() + chunk_begin(out.size(), size(), member()) && overlap(in, out))
-      reject(operation::all_gather, which() + "in and out overlap; pass buffers that are apart");
+      reject_gather(part, parts, "in and out overlap; pass buffers that are apart");
+  }
+  [[noreturn, gnu::cold]] void reject_gather(std::size_t part, std::size_t parts, std::string const& why) const {
+    reject(operation::all_gather, parts == 1 ? why : joined_text({"part ", part, " of ", parts, ": ", why}));
   }
 
   /// Of the all-gather of number `part`.
@@ -141,26 +139,22 @@ class call_checks {
   void require_rows(gather_part<T> const& one, std::size_t part) const {
     if (one.rows == 1) return;
     auto const refuse = [&](std::string const& why) {
-      reject(operation::all_gather,
-             "part " + std::to_string(part) + " has " + std::to_string(one.rows) + " rows, " + why);
+      reject(operation::all_gather, joined_text({"part ", part, " has ", one.rows, " rows, ", why}));
     };
     if (!Rank::gathers_rows) refuse("which this communicator does not take; gather into a buffer, and copy");
     if (one.rows == 0 || one.out.size() % (one.rows * size()) != 0)
-      refuse("and out " + std::to_string(one.out.size()) + " elements; pass a multiple of rows times ranks");
+      refuse(joined_text({"and out ", one.out.size(), " elements; pass a multiple of rows times ranks"}));
     if (overlap(one.in, one.out)) refuse("and in and out overlap; pass buffers that are apart");
   }
 
-  [[nodiscard]] std::string chunk_text(char const* part, std::size_t has, std::size_t chunk, char const* whole,
-                                       std::size_t count) const {
-    return std::string(part) + " has " + std::to_string(has) + " elements, " + whole + " has " + std::to_string(count) +
-           "; the chunk of rank " + std::to_string(member()) + " of " + std::to_string(size()) + " has " +
-           std::to_string(chunk);
+  [[nodiscard, gnu::cold]] std::string chunk_text(char const* part, std::size_t has, std::size_t chunk,
+                                                  char const* whole, std::size_t count) const {
+    return joined_text({part, " has ", has, " elements, ", whole, " has ", count, "; the chunk of rank ", member(),
+                        " of ", size(), " has ", chunk});
   }
 
   void require_rank(operation op, char const* what, std::size_t rank) const {
-    if (rank >= size())
-      reject(op, std::string(what) + " is " + std::to_string(rank) + ", but the communicator has " +
-                     std::to_string(size()) + " ranks");
+    if (rank >= size()) reject(op, joined_text({what, " is ", rank, ", but the communicator has ", size(), " ranks"}));
   }
 
   void require_counts(char const* counts_name, std::span<std::size_t const> counts, char const* name,
@@ -168,10 +162,9 @@ class call_checks {
     std::size_t sum = 0;
     for (std::size_t const count : counts) sum += count;
     if (counts.size() != size() || sum != elements)
-      reject(operation::all_to_all, std::string(counts_name) + " has " + std::to_string(counts.size()) +
-                                        " entries of sum " + std::to_string(sum) + "; it needs one entry for each of " +
-                                        std::to_string(size()) + " ranks, and " + name + " has " +
-                                        std::to_string(elements) + " elements");
+      reject(operation::all_to_all, joined_text({counts_name, " has ", counts.size(), " entries of sum ", sum,
+                                                 "; it needs one entry for each of ", size(), " ranks, and ", name,
+                                                 " has ", elements, " elements"}));
   }
 
   void require_apart(collective_call const& call, std::size_t in_count, std::size_t out_count) const {
@@ -186,15 +179,15 @@ class call_checks {
       bool apart = !overlap(list[i], in);
       for (std::size_t j = 0; j < i; ++j) apart = apart && !overlap(list[i], list[j]);
       if (!apart)
-        reject(op, "piece " + std::to_string(i) + " of " + std::to_string(list.size()) +
-                       " overlaps another or the operand; pass buffers that are apart");
+        reject(op, joined_text({"piece ", i, " of ", list.size(),
+                                " overlaps another or the operand; pass buffers that are apart"}));
     }
   }
 
   [[nodiscard]] Rank const& self() const { return static_cast<Rank const&>(*this); }
   [[nodiscard]] std::size_t member() const { return self().member(); }
   [[nodiscard]] std::size_t size() const { return self().size(); }
-  [[noreturn]] void reject(operation op, std::string const& text) const { self().reject(op, text); }
+  [[noreturn, gnu::cold]] void reject(operation op, std::string const& text) const { self().reject(op, text); }
 };
 
 }  // namespace heddle::comm::detail

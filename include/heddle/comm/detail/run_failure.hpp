@@ -20,7 +20,7 @@ struct run_failure {
 };
 
 /// As the error of its kind; with the exception that was its cause, for who has joined the ranks.
-[[noreturn]] inline void throw_as_error(run_failure const& failure, bool with_cause = false) {
+[[noreturn, gnu::cold]] inline void throw_as_error(run_failure const& failure, bool with_cause = false) {
   switch (failure.kind) {
     case failure_kind::rank:
       throw rank_failed(failure.text, failure.rank, with_cause ? failure.cause : nullptr);

@@ -11,10 +11,12 @@
 #include <heddle/comm/element.hpp>
 #include <heddle/comm/operation.hpp>
 #include <heddle/comm/reduction.hpp>
+#include <heddle/detail/joined_text.hpp>
 
 namespace heddle::comm::detail {
 
 class thread_group;
+using heddle::detail::joined_text;
 
 /// One of the all-gathers that a call makes together, or a piece of a reduction's result.
 struct call_part {
@@ -56,43 +58,44 @@ struct collective_call {
   }
 };
 
-[[nodiscard]] inline std::string in_quotes(std::string_view name) { return '"' + std::string(name) + '"'; }
+// Texts are for errors, and for what the watcher of a run finds.
+[[nodiscard, gnu::cold]] inline std::string in_quotes(std::string_view name) { return joined_text({"\"", name, "\""}); }
 
 /// "{0, 2, 3}"
-[[nodiscard]] inline std::string list_text(std::vector<std::size_t> const& list) {
-  std::string text = "{";
-  for (std::size_t k = 0; k < list.size(); ++k) text += (k == 0 ? "" : ", ") + std::to_string(list[k]);
-  return text + '}';
+[[nodiscard, gnu::cold]] inline std::string list_text(std::vector<std::size_t> const& list) {
+  std::string text;
+  for (std::size_t const one : list) text += joined_text({text.empty() ? "{" : ", ", one});
+  return joined_text({text.empty() ? "{" : text, "}"});
 }
 
 /// "4 float32"
-[[nodiscard]] inline std::string amount(std::size_t count, element_kind kind) {
-  return std::to_string(count) + ' ' + name_of(kind);
+[[nodiscard, gnu::cold]] inline std::string amount(std::size_t count, element_kind kind) {
+  return joined_text({count, " ", name_of(kind)});
 }
 
-[[nodiscard]] inline std::string describe(collective_call const& call) {
-  std::string text = name_of(call.op);
-  if (call.op == operation::barrier) return text;
-  if (call.op == operation::split) return text + " named " + in_quotes(call.label);
-  if (call.unequal()) return text + " with unequal counts of " + name_of(call.kind);
-  text += " of " + amount(call.count, call.kind);
-  if (call.part_of != nullptr) text += " in " + std::to_string(call.parts()) + " parts";
-  if (call.reduces()) text += std::string(" (") + name_of(call.how) + ')';
-  if (call.op == operation::broadcast) text += " from root " + std::to_string(call.root);
+[[nodiscard, gnu::cold]] inline std::string describe(collective_call const& call) {
+  char const* const op = name_of(call.op);
+  if (call.op == operation::barrier) return op;
+  if (call.op == operation::split) return joined_text({op, " named ", in_quotes(call.label)});
+  if (call.unequal()) return joined_text({op, " with unequal counts of ", name_of(call.kind)});
+  std::string text = joined_text({op, " of ", amount(call.count, call.kind)});
+  if (call.part_of != nullptr) text += joined_text({" in ", call.parts(), " parts"});
+  if (call.reduces()) text += joined_text({" (", name_of(call.how), ")"});
+  if (call.op == operation::broadcast) text += joined_text({" from root ", call.root});
   return text;
 }
 
 /// "4", or "4 in 2 rows"
-[[nodiscard]] inline std::string amount_text(call_part const& part) {
-  return std::to_string(part.count) + (part.rows == 1 ? "" : " in " + std::to_string(part.rows) + " rows");
+[[nodiscard, gnu::cold]] inline std::string amount_text(call_part const& part) {
+  return part.rows == 1 ? joined_text({part.count}) : joined_text({part.count, " in ", part.rows, " rows"});
 }
 
 /// The first of two calls' parts that differ, as text; empty where none does.
-[[nodiscard]] inline std::string unlike_parts(collective_call const& a, collective_call const& b) {
+[[nodiscard, gnu::cold]] inline std::string unlike_parts(collective_call const& a, collective_call const& b) {
   for (std::size_t i = 0; a.part_of != nullptr && b.part_of != nullptr && i < a.parts() && i < b.parts(); ++i)
     if (a.part(i).count != b.part(i).count || a.part(i).rows != b.part(i).rows)
-      return "; the first that differ are their parts " + std::to_string(i) + ", of " + amount_text(a.part(i)) +
-             " and of " + amount_text(b.part(i));
+      return joined_text({"; the first that differ are their parts ", i, ", of ", amount_text(a.part(i)), " and of ",
+                          amount_text(b.part(i))});
   return {};
 }
 

@@ -102,7 +102,7 @@ class thread_engine {
 
   /// The rank left an unfinished operation behind: it cannot communicate any more, since its peers would see its calls
   /// out of order. The run fails when the rank tries, or returns; an exception that leaves its function comes first.
-  void note_abandoned(std::string const& text) {
+  [[gnu::cold]] void note_abandoned(std::string const& text) {
     std::lock_guard lock(mutex_);
     if (abandoned_.load(std::memory_order_relaxed)) return;
     abandoned_text_ = text;
@@ -174,7 +174,7 @@ class thread_engine {
       return record_state::done;
     } catch (call_withdrawn const&) {
     } catch (std::exception const& e) {  // of a run that has failed, this changes nothing
-      world_.fail({failure_kind::rank, rank_, "rank " + std::to_string(rank_) + " failed: " + e.what(), nullptr});
+      world_.fail({failure_kind::rank, rank_, joined_text({"rank ", rank_, " failed: ", e.what()}), nullptr});
     }
     return record_state::failed;
   }

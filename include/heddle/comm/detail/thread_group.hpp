@@ -75,14 +75,14 @@ class thread_group {
   [[nodiscard]] bool has_async(std::size_t m) const { return members_[m].queued.load(std::memory_order_acquire) != 0; }
 
   // For the world: never called with a group's mutex held.
-  void break_waits();
+  [[gnu::cold]] void break_waits();
   [[nodiscard]] std::string waits_for_left(std::size_t rank);
   /// Notes what is pending at `now`. Returns the text of a call pending longer than `limit`, or an empty one; `aged`
   /// becomes true when something has been pending longer than `age`.
   [[nodiscard]] std::string stalled(std::chrono::steady_clock::time_point now, std::chrono::milliseconds limit,
                                     std::chrono::milliseconds age, bool& aged);
-  void collect_waits(std::chrono::steady_clock::time_point now, std::chrono::milliseconds age,
-                     std::vector<blocked_wait>& waits);
+  [[gnu::cold]] void collect_waits(std::chrono::steady_clock::time_point now, std::chrono::milliseconds age,
+                                   std::vector<blocked_wait>& waits);
 
  private:
   enum class call_state : std::uint8_t { idle, waiting, committed, completed, withdrawn, broken };
@@ -118,12 +118,17 @@ class thread_group {
   void internal_barrier();
   void release(call_state state);
   // thread_group_text.hpp
-  [[nodiscard]] std::string who(std::size_t m) const;
-  [[nodiscard]] std::string who_calls(std::size_t m, std::uint64_t number, collective_call const& call) const;
+  [[nodiscard, gnu::cold]] std::string who(std::size_t m) const;
+  [[nodiscard, gnu::cold]] std::string who_calls(std::size_t m, std::uint64_t number,
+                                                 collective_call const& call) const;
   [[nodiscard]] std::string unequal_mismatch() const;
-  [[nodiscard]] std::string missing_text() const;
-  [[nodiscard]] std::string describe_transfer(transfer const& one) const;
-  [[nodiscard]] std::string waits_for_left_text(transfer const& one) const;
+  [[nodiscard, gnu::cold]] std::string missing_text() const;
+  [[nodiscard, gnu::cold]] std::string describe_transfer(transfer const& one) const;
+  [[nodiscard, gnu::cold]] std::string waits_for_left_text(transfer const& one) const;
+  [[nodiscard, gnu::cold]] std::string unlike_calls_text(std::size_t m, collective_call const& call) const;
+  [[nodiscard, gnu::cold]] std::string unlike_transfers_text(transfer const& a, transfer const& b) const;
+  [[nodiscard, gnu::cold]] std::string unlike_subsets_text(std::size_t m, std::vector<std::size_t> const& list,
+                                                           std::string const& label, pending_subset const& other) const;
   // thread_group_data.hpp
   void run_whole();
   void run_on_mover();

@@ -95,20 +95,13 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
   }
   if (token != nullptr && token->load(std::memory_order_acquire)) throw call_withdrawn{};
   if (me.present)
-    refuse(failure_kind::rank, who(m) + " failed: two threads call " + in_quotes(name_) +
-                                   " at the same time; give each thread its own communicator");
+    refuse(failure_kind::rank, joined_text({who(m), " failed: two threads call ", in_quotes(name_),
+                                            " at the same time; give each thread its own communicator"}));
   if (arrived_ == 0) {
     first_ = m;
     ++pending_;
   } else if (!same_call(members_[first_].call, call)) {
-    member const& first = members_[first_];
-    // In the order of ranks, whichever came first: one mistake has one text.
-    std::string const that = who_calls(first_, first.number, first.call), own = who_calls(m, me.number + 1, call);
-    refuse(failure_kind::mismatch,
-           "communicator " + in_quotes(name_) + ": ranks make calls that do not belong together: " +
-               (first_ < m ? that + "; " + own + unlike_parts(first.call, call)
-                           : own + "; " + that + unlike_parts(call, first.call)) +
-               "; make the same calls in the same order, with the same counts and types, on every rank");
+    refuse(failure_kind::mismatch, unlike_calls_text(m, call));
   }
   me.call = call;
   me.token = token;
@@ -143,7 +136,7 @@ inline void thread_group::collective(std::size_t m, collective_call const& call,
       try {
         run_whole();
       } catch (std::exception const& e) {  // a split that found no memory, or a device that refused
-        world_->fail({failure_kind::rank, me.rank, who(m) + " failed: " + e.what(), nullptr});
+        world_->fail({failure_kind::rank, me.rank, joined_text({who(m), " failed: ", e.what()}), nullptr});
         release(call_state::broken);
         world_->throw_failure();
       }
@@ -216,8 +209,7 @@ inline void thread_group::post(transfer& one) {
   }
   transfer& other = *posted.head;
   if (other.kind != one.kind || other.count != one.count) {
-    std::string text = "communicator " + in_quotes(name_) + ": a transfer does not match: " + describe_transfer(other) +
-                       "; " + describe_transfer(one) + "; the counts and types of both sides must be equal";
+    std::string text = unlike_transfers_text(other, one);
     lock.unlock();
     world_->fail_and_throw({failure_kind::mismatch, members_[one.self].rank, std::move(text), nullptr});
   }
@@ -233,7 +225,8 @@ inline void thread_group::post(transfer& one) {
       mover_->move(from, to);
     } catch (std::exception const& e) {
       std::size_t const broken = other.self;
-      world_->fail({failure_kind::rank, members_[one.self].rank, who(one.self) + " failed: " + e.what(), nullptr});
+      world_->fail(
+          {failure_kind::rank, members_[one.self].rank, joined_text({who(one.self), " failed: ", e.what()}), nullptr});
       other.state.store(transfer_state::broken, std::memory_order_release);
       members_[broken].signal.fetch_add(1, std::memory_order_seq_cst);
       members_[broken].signal.notify_all();
@@ -331,10 +324,7 @@ inline std::shared_ptr<thread_group> thread_group::subset(std::size_t m, std::ve
       if (one.joined[m] || one.list.size() != list.size()) continue;
       if (one.list != list || one.label != label) {
         if (!std::is_permutation(list.begin(), list.end(), one.list.begin())) continue;
-        std::string text = "communicator " + in_quotes(name_) + ": the members of a subset do not agree: " + who(m) +
-                           " names " + list_text(list) + ' ' + in_quotes(label) + ", another member " +
-                           list_text(one.list) + ' ' + in_quotes(one.label) +
-                           "; pass the same ranks in the same order and the same label on every member";
+        std::string text = unlike_subsets_text(m, list, label, one);
         lock.unlock();
         world_->fail_and_throw({failure_kind::mismatch, members_[m].rank, std::move(text), nullptr});
       }

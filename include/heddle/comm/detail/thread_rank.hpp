@@ -31,15 +31,16 @@ class thread_rank : public call_checks<thread_rank> {
   /// Refuses a call that must not happen, and counts it, as `calls` calls.
   void begin(operation op, std::size_t calls = 1) {
     if (std::uncaught_exceptions() != 0)
-      throw communication_error(std::string(name_of(op)) + " on " + in_quotes(name()) +
-                                " is called while an exception unwinds the stack; a destructor must not communicate "
-                                "then, test std::uncaught_exceptions() first");
+      throw communication_error(joined_text({name_of(op), " on ", in_quotes(name()),
+                                             " is called while an exception unwinds the stack; a destructor must not "
+                                             "communicate then, test std::uncaught_exceptions() first"}));
     thread_world& world = group_->world();
     if (world.failed()) world.throw_failure();
     thread_engine const& engine = group_->engine(member_);
     if (engine.finished.load(std::memory_order_relaxed))
-      throw communication_error(std::string(name_of(op)) + " on " + in_quotes(name()) +
-                                " is called after its run; a communicator must not outlive the rank's function");
+      throw communication_error(
+          joined_text({name_of(op), " on ", in_quotes(name()),
+                       " is called after its run; a communicator must not outlive the rank's function"}));
     if (engine.abandoned()) world.fail_and_throw({failure_kind::rank, engine.rank(), engine.abandoned_text(), nullptr});
     group_->count_call(member_, op, calls);
   }
@@ -111,10 +112,10 @@ class thread_rank : public call_checks<thread_rank> {
 
  private:
   friend class call_checks<thread_rank>;
-  [[noreturn]] void reject(operation op, std::string const& text) const {
+  [[noreturn, gnu::cold]] void reject(operation op, std::string const& text) const {
     group_->world().fail_and_throw(
         {failure_kind::rank, world_rank(),
-         "rank " + std::to_string(world_rank()) + " failed: " + name_of(op) + " on " + in_quotes(name()) + ": " + text,
+         joined_text({"rank ", world_rank(), " failed: ", name_of(op), " on ", in_quotes(name()), ": ", text}),
          nullptr});
   }
 

@@ -107,7 +107,7 @@ inline std::string thread_world::circle(std::chrono::steady_clock::time_point no
     if (blocked == std::thread::id{}) continue;
     waits.push_back({engine->rank(),
                      blocked,
-                     "rank " + std::to_string(engine->rank()) + " waits for its asynchronous operations",
+                     joined_text({"rank ", engine->rank(), " waits for its asynchronous operations"}),
                      {{engine->rank(), engine->helper_thread.load(std::memory_order_acquire)}}});
   }
   // Depth first, with the path as an explicit stack of (wait, next awaited thread).
@@ -136,7 +136,7 @@ inline std::string thread_world::circle(std::chrono::steady_clock::time_point no
       std::string text = "ranks wait for each other in a circle: ";
       auto from = std::find_if(path.begin(), path.end(), [to](auto const& step) { return step.first == to; });
       for (bool first = true; from != path.end(); ++from, first = false)
-        text += (first ? "" : "; ") + waits[from->first].text;
+        text += joined_text({first ? "" : "; ", waits[from->first].text});
       return text +
              "; call the operations of different communicators in one order on all ranks (pipeline, tensor, "
              "then data), and post one side of an exchange with send_async or receive_async";

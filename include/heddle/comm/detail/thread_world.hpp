@@ -49,13 +49,13 @@ class thread_world {
   [[nodiscard]] bool any_finished() const noexcept { return finished_.load(std::memory_order_acquire) != 0; }
 
   /// Ends the run, unless it has ended already: everyone who waits is woken, everyone who calls from now on throws.
-  void fail(run_failure failure);
+  [[gnu::cold]] void fail(run_failure failure);
 
-  [[noreturn]] void throw_failure() const { throw_as_error(failure_); }
+  [[noreturn, gnu::cold]] void throw_failure() const { throw_as_error(failure_); }
   /// The same with the original exception, for the thread that has joined the ranks.
-  [[noreturn]] void throw_failure_with_cause() const { throw_as_error(failure_, true); }
+  [[noreturn, gnu::cold]] void throw_failure_with_cause() const { throw_as_error(failure_, true); }
 
-  [[noreturn]] void fail_and_throw(run_failure failure) {
+  [[noreturn, gnu::cold]] void fail_and_throw(run_failure failure) {
     fail(std::move(failure));
     throw_failure();
   }
@@ -72,7 +72,7 @@ class thread_world {
 
  private:
   void look();
-  [[nodiscard]] std::string circle(std::chrono::steady_clock::time_point now);
+  [[nodiscard, gnu::cold]] std::string circle(std::chrono::steady_clock::time_point now);
 
   std::mutex mutex_;
   std::condition_variable left_;
