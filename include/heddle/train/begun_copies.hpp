@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <heddle/plan/parameter_table.hpp>
 #include <vector>
@@ -16,11 +17,11 @@ class begun_copies {
       first_[n] = copies;
       copies += parameters.entry[n].copies;
     }
-    begun_.resize(copies);
+    begun_ = std::vector<bool>(copies);
   }
 
   /// Before the first gradient of a step.
-  void clear() { begun_.assign(begun_.size(), false); }
+  void clear() { std::fill(begun_.begin(), begun_.end(), false); }
   /// Whether copy `copy` of entry n had begun; from now on it has.
   bool begin(std::size_t n, std::size_t copy) {
     bool const had = begun_[first_[n] + copy];

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -108,8 +109,7 @@ class thread_group {
   struct pending_subset {
     std::vector<std::size_t> list;
     std::string label;
-    std::vector<bool> joined;
-    std::size_t missing;
+    std::vector<std::size_t> missing;
     std::shared_ptr<thread_group> group;
   };
 
@@ -157,7 +157,7 @@ class thread_group {
   std::uint64_t seen_pending_ = 0;
   std::chrono::steady_clock::time_point seen_{};
   std::vector<transfer_queue> queues_;
-  std::vector<pending_subset> subsets_;
+  std::list<pending_subset> subsets_;
 
   std::unique_ptr<data_mover> mover_;     // null where the members' threads move the data
   std::vector<mover_call*> mover_calls_;  // of a committed call

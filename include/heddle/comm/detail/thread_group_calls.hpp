@@ -319,22 +319,23 @@ inline std::shared_ptr<thread_group> thread_group::subset(std::size_t m, std::ve
       lock.unlock();
       world_->throw_failure();
     }
-    for (std::size_t k = 0; k < subsets_.size(); ++k) {
-      pending_subset& one = subsets_[k];
-      if (one.joined[m] || one.list.size() != list.size()) continue;
+    for (auto at = subsets_.begin(); at != subsets_.end(); ++at) {
+      pending_subset& one = *at;
+      auto const mine = std::find(one.missing.begin(), one.missing.end(), m);
+      if (mine == one.missing.end() || one.list.size() != list.size()) continue;
       if (one.list != list || one.label != label) {
         if (!std::is_permutation(list.begin(), list.end(), one.list.begin())) continue;
         std::string text = unlike_subsets_text(m, list, label, one);
         lock.unlock();
         world_->fail_and_throw({failure_kind::mismatch, members_[m].rank, std::move(text), nullptr});
       }
-      one.joined[m] = true;
+      one.missing.erase(mine);
       std::shared_ptr<thread_group> group = one.group;
-      if (--one.missing == 0) subsets_.erase(subsets_.begin() + static_cast<std::ptrdiff_t>(k));
+      if (one.missing.empty()) subsets_.erase(at);
       return group;
     }
     if (made != nullptr) {
-      subsets_.push_back({list, label, std::vector<bool>(size()), list.size(), made});
+      subsets_.push_back({list, label, list, made});
       continue;
     }
     lock.unlock();

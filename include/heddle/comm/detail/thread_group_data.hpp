@@ -212,13 +212,15 @@ inline void thread_group::run_on_mover() {
 
 /// One group per color, its members in the order of their keys, then of their ranks here.
 inline void thread_group::make_split() {
-  std::vector<std::size_t> order(size());
-  for (std::size_t m = 0; m < size(); ++m) order[m] = m;
-  std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+  auto const before = [this](std::size_t a, std::size_t b) {
     collective_call const& x = members_[a].call;
     collective_call const& y = members_[b].call;
     return x.color != y.color ? x.color < y.color : x.key < y.key;
-  });
+  };
+  // Inserted one by one: a stable sort of the standard library is several thousand bytes of code, for a few ranks.
+  std::vector<std::size_t> order;
+  order.reserve(size());
+  for (std::size_t m = 0; m < size(); ++m) order.insert(std::upper_bound(order.begin(), order.end(), m, before), m);
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
     std::vector<std::size_t> ranks;
