@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <string>
 #include <string_view>
@@ -17,9 +18,10 @@
 namespace heddle::detail {
 
 /// Throws "'path': cannot action (reason); remedy" with the reason of errno.
-[[noreturn]] inline void throw_file_error(std::string const& path, char const* action, char const* remedy) {
+[[noreturn, gnu::cold]] inline void throw_file_error(std::string const& path, char const* action, char const* remedy) {
   int const code = errno;
-  throw error("'" + path + "': cannot " + action + " (" + std::generic_category().message(code) + "); " + remedy);
+  throw error(
+      joined_text({"'", path, "': cannot ", action, " (", std::generic_category().message(code), "); ", remedy}));
 }
 
 /// An owned POSIX file descriptor with the name it was opened by; every failure is a heddle::error that names the file.
@@ -32,7 +34,8 @@ class file {
     file out(path, descriptor);
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) throw_file_error(path, "be examined", "check the file system");
-    if (!S_ISREG(status.st_mode)) throw error("'" + path + "': is not a regular file; give the name of a file");
+    if (!S_ISREG(status.st_mode))
+      throw error(joined_text({"'", path, "': is not a regular file; give the name of a file"}));
     out.size_ = static_cast<std::uint64_t>(status.st_size);
     return out;
   }
@@ -74,8 +77,8 @@ class file {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw_file_error(path_, "be read", "check the disk");
       if (got == 0)
-        throw error("'" + path_ + "': ends at byte " + std::to_string(offset) + ", but had " + std::to_string(size_) +
-                    " bytes when it was opened; do not change it while it is read");
+        throw error(joined_text({"'", path_, "': ends at byte ", offset, ", but had ", size_,
+                                 " bytes when it was opened; do not change it while it is read"}));
       to += got;
       offset += static_cast<std::uint64_t>(got);
       count -= static_cast<std::size_t>(got);
@@ -154,7 +157,8 @@ class atomic_file {
   static std::string replaceable(std::string path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
-      throw error("'" + path + "': is not a regular file; give a name that is free, or that of a file to replace");
+      throw error(
+          joined_text({"'", path, "': is not a regular file; give a name that is free, or that of a file to replace"}));
     return path;
   }
 

@@ -6,6 +6,7 @@
 #include <boost/hana/type.hpp>
 #include <concepts>
 #include <cstddef>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/plan/plan.hpp>
 #include <string>
@@ -51,8 +52,8 @@ struct plan_set {
     });
     if (found) return;
     std::string known;
-    for (std::string_view one : names) known += (known.empty() ? "" : ", ") + std::string(one);
-    throw error("plan_set: there is no plan '" + std::string(name) + "'; choose one of " + known);
+    for (std::string_view one : names) known += detail::joined_text({known.empty() ? "" : ", ", one});
+    throw error(detail::joined_text({"plan_set: there is no plan '", name, "'; choose one of ", known}));
   }
 
  private:

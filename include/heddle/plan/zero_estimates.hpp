@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstddef>
+#include <heddle/detail/joined_text.hpp>
 #include <heddle/error.hpp>
 #include <heddle/plan/gpt_sizes.hpp>
 #include <string>
@@ -26,7 +27,7 @@ inline constexpr state_bytes state_bytes_in{sizeof(Element), sizeof(Element), si
 
 namespace detail {
 constexpr void check_stage(std::size_t stage, char const* who) {
-  if (stage > 3) throw error(std::string(who) + ": 'stage' is " + std::to_string(stage) + "; it must be 0, 1, 2 or 3");
+  if (stage > 3) throw error(joined_text({who, ": 'stage' is ", stage, "; it must be 0, 1, 2 or 3"}));
 }
 }  // namespace detail
 
