@@ -69,12 +69,14 @@ def compare(o, model):
     if "OPENBLAS_CORETYPE" in os.environ:
         tuned.pop("OPENBLAS_CORETYPE", None)
     ours = Peer([o.program, model, o.threads, "1000000"], {}, o.cpu)
-    theirs = Peer([o.python, str(HERE / "torch_step.py"), model, o.threads, "1000000"], tuned, o.cpu)
     try:
-        rounds = [(ours.step(steps), theirs.step(steps)) for _ in range(o.rounds)]
+        theirs = Peer([o.python, str(HERE / "torch_step.py"), model, o.threads, "1000000"], tuned, o.cpu)
+        try:
+            rounds = [(ours.step(steps), theirs.step(steps)) for _ in range(o.rounds)]
+        finally:
+            theirs.end()
     finally:
         ours.end()
-        theirs.end()
     ratios = sorted(t / h for h, t in rounds)
     return {"model": model, "threads": int(o.threads), "time": "on the cores" if o.cpu else "by the clock",
             "heddle_ms": statistics.median(h for h, _ in rounds), "torch_ms": statistics.median(t for _, t in rounds),
@@ -82,32 +84,38 @@ def compare(o, model):
             "steps_of_a_round": steps, "load": os.getloadavg()[0]}
 
 
-def machine(python):
-    """What the ratios are of: versions, and the widest vectors that the processor has."""
+def machine():
+    """What ratios are of: the cores, and the widest vectors that they have."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         flags = next((set(line.split()) for line in file if line.startswith("flags")), set())
-    torch = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=True)
-    return {"torch": torch.stdout.strip(), "cores": os.cpu_count(),
+    return {"cores": os.cpu_count(),
             "vectors": next((name for name in ("avx512_bf16", "avx512f", "avx2") if name in flags), "narrower than avx2")}
+
+
+def version_of_torch(python):
+    run = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(f"compare: {python} has no torch; install Debian's python3-torch and libopenblas0-openmp, or name another by --python")
+    return run.stdout.strip()
 
 
 def markdown(table):
     on = table["machine"]
     yield "# Steps in turn with PyTorch\n"
-    yield f"Made by `bench/peers/compare.py`; PyTorch {on['torch']}, {on['cores']} cores with {on['vectors']}.\n"
-    yield "| model | threads | time | heddle, ms | PyTorch, ms | PyTorch / heddle | of rounds, from | to | rounds | load | asked |"
-    yield "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    yield f"Made by `bench/peers/compare.py`; PyTorch {table['torch']}, {on['cores']} cores with {on['vectors']}.\n"
+    yield "| model | threads | time | heddle, ms | PyTorch, ms | PyTorch / heddle | of rounds, from | to | rounds | steps of each | load | asked |"
+    yield "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     for r in table["rows"]:
         asked = f">= {ASKED[r['model']]}" if r["threads"] == 2 and r["time"] == "by the clock" else ""
         yield (f"| {r['model']} | {r['threads']} | {r['time']} | {r['heddle_ms']:.1f} | {r['torch_ms']:.1f} "
                f"| {r['torch_over_heddle']:.2f} | {r['least']:.2f} | {r['greatest']:.2f} "
-               f"| {r['rounds']} of {r['steps_of_a_round']} | {r['load']:.1f} | {asked} |")
+               f"| {r['rounds']} | {r['steps_of_a_round']} | {r['load']:.1f} | {asked} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("--model", nargs="+", default=["tiny"], choices=MODELS)
+    parser.add_argument("--model", nargs="+", choices=MODELS, help="[tiny; with --out all]")
     parser.add_argument("--threads", default="2")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=0, help="steps of each in a round [tiny: 20, else 1]")
@@ -117,8 +125,8 @@ def main():
     o = parser.parse_args()
     if o.out:
         o.out.mkdir(parents=True, exist_ok=True)  # now, and not after minutes of measuring
-    table = {"machine": machine(o.python), "rows": []}
-    for model in o.model:
+    table = {"machine": machine(), "torch": version_of_torch(o.python), "rows": []}
+    for model in o.model or (MODELS if o.out else MODELS[:1]):
         row = compare(o, model)
         table["rows"].append(row)
         print(f"{model}, {row['threads']} threads, time {row['time']}: heddle {row['heddle_ms']:.1f} ms, torch {row['torch_ms']:.1f} ms "

@@ -18,7 +18,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "peers"))
-from compare import Peer  # noqa: E402  (a program that takes its turn)
+from compare import Peer, machine  # noqa: E402  (a program that takes its turn)
 
 OUTSIDE = 512 * 1024  # bytes of a thread that computes, which are in no ledger
 REPETITIONS = 5
@@ -89,9 +89,9 @@ def in_turn(rounds, first, second):
 
 
 def ratio(name, bound, values):
-    """A row of the table: `bound` is what is asked of the ratio."""
+    """A row of the table: `bound` is what is asked of the ratio. The load is of the last minute, five and fifteen."""
     return {"ratio": name, "asked": bound, "median": statistics.median(values), "least": min(values), "greatest": max(values),
-            "rounds": len(values)}
+            "rounds": len(values), "load": [round(one, 1) for one in os.getloadavg()]}
 
 
 def steps_in_turn(build, rounds, model, steps):
@@ -151,7 +151,17 @@ def ratios(build, rounds, models):
         for row in made:
             print(f"{row['ratio']}: {row['median']:.2f} ({row['least']:.2f} to {row['greatest']:.2f})", flush=True)
             rows.append(row)
-    return {"load_avg": os.getloadavg(), "rows": rows}
+    return rows
+
+
+def joined_ratios(before, rows):
+    """The rows of this run, in the place of those of the same names. Those of another machine go."""
+    now = machine()
+    kept = before["rows"] if before and before.get("machine") == now else []
+    new = {row["ratio"]: row for row in rows}
+    at = [row["ratio"] for row in kept] + [name for name in new if name not in {row["ratio"] for row in kept}]
+    old = {row["ratio"]: row for row in kept}
+    return {"machine": now, "rows": [new.get(name) or old[name] for name in at]}
 
 
 def check_memory(steps):
@@ -169,11 +179,13 @@ def markdown(table):
     yield "Made by `bench/run/measure.py`. Of the limit: multiply-adds in registers on one core, or a copy of memory.\n"
     if "ratios" in table:
         yield "## Ratios\n"
-        yield f"Each of a pair measured in turn; load {table['ratios']['load_avg'][0]:.1f} at the end.\n"
-        yield "| ratio | median | of rounds, from | to | rounds | asked |"
-        yield "|---|---:|---:|---:|---:|---:|"
+        on = table["ratios"]["machine"]
+        yield f"Each of a pair measured in turn, on {on['cores']} cores with {on['vectors']}; the load is of the last 1, 5 and 15 minutes.\n"
+        yield "| ratio | median | of rounds, from | to | rounds | asked | load |"
+        yield "|---|---:|---:|---:|---:|---:|---|"
         for r in table["ratios"]["rows"]:
-            yield f"| {r['ratio']} | {r['median']:.2f} | {r['least']:.2f} | {r['greatest']:.2f} | {r['rounds']} | {r['asked']} |"
+            yield (f"| {r['ratio']} | {r['median']:.2f} | {r['least']:.2f} | {r['greatest']:.2f} | {r['rounds']} | {r['asked']} "
+                   f"| {', '.join(map(str, r['load']))} |")
         yield ""
     yield "## Primitives, one thread\n"
     yield "| primitive | shape | µs | rate | of the limit |"
@@ -195,7 +207,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=HERE)
-    parser.add_argument("--only-ratios", action="store_true", help="the rest of FOLDER's table.json stays")
+    parser.add_argument("--only-ratios", action="store_true", help="the rest of FOLDER's table.json stays, and ratios of models that are not named")
     parser.add_argument("--rounds", type=int, default=7, help="of each ratio [7]")
     parser.add_argument("--models", nargs="+", default=["tiny", "gpt2-124m"], choices=["tiny", "gpt2-124m"], help="of the ratios")
     options = parser.parse_args()
@@ -209,7 +221,7 @@ def main():
         context, rates = primitives(options.build)
         kept = {k: context[k] for k in ("date", "num_cpus", "mhz_per_cpu", "caches", "load_avg") if k in context}
         table = {"context": kept, "primitives": rates, "steps": steps}
-    table["ratios"] = ratios(options.build, options.rounds, options.models)
+    table["ratios"] = joined_ratios(table.get("ratios"), ratios(options.build, options.rounds, options.models))
     (options.out / "table.json").write_text(json.dumps(table, indent=1) + "\n")
     (options.out / "table.md").write_text("\n".join(markdown(table)) + "\n")
     if not options.only_ratios:

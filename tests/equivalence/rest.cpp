@@ -32,6 +32,12 @@ struct hybrid_pipeline : row<two_by_two, true, one_f_one_b, 2, zero<3, dp>, smal
 };
 struct hybrid_all : row<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, true, one_f_one_b, 2,
                         zero<3, dp>, small_bucket> {};
+struct hybrid_state : row<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<tp, 2>>, true, gpipe, 2, zero<1, dp>,
+                          small_bucket, reduce_gradients<per_step>> {};
+struct hybrid_scattered : row<two_by_two, true, one_f_one_b, 2, zero<2, dp>, small_bucket> {};
+/// All three axes beside the reduction of each micro-batch, with parameters and gradients whole.
+struct state_at_once : row<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, true, one_f_one_b, 2, zero<1>, small_bucket,
+                           reduce_gradients<per_micro_batch>> {};
 struct both_axes : row<two_by_two, true, one_f_one_b, 2, zero<3>> {};
 struct other_axis : row<mesh<axis<dp_replicate, 2>, axis<dp, 3>, axis<pp, 1>>, true, gpipe, 1, zero<2, dp_replicate>> {
 };
@@ -102,9 +108,13 @@ TEST_CASE("dp2 pp2 tp2, zero 3, tied, accumulation, clipping, dropout") {
   equivalence::compare_with_serial<gpt2_tied, all_at_once>();
   equivalence::compare_with_serial<gpt2_tied, all_at_once_often>();
 }
-TEST_CASE("hybrid: state over one of two data axes, under pp2, and under pp2 tp2 reduced per micro-batch") {
+TEST_CASE(
+    "hybrid: state over one of two data axes, under pp2, tp2, and pp2 tp2, reduced per step and per micro-batch") {
   equivalence::compare_with_serial<gpt2_tied, hybrid_pipeline>();
   equivalence::compare_with_serial<gpt2_tied, hybrid_all>();
+  equivalence::compare_with_serial<gpt2_tied, hybrid_state>();
+  equivalence::compare_with_serial<llama_grouped, hybrid_scattered>();
+  equivalence::compare_with_serial<gpt2_tied, state_at_once>();
   equivalence::compare_with_serial<gpt2_untied, both_axes>();
   equivalence::compare_with_serial<gpt2_untied, other_axis>();
 }

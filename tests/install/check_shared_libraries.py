@@ -15,7 +15,7 @@ import tempfile
 
 HIDDEN = ["-fvisibility=hidden", "-fvisibility-inlines-hidden"]
 CHANGED = pathlib.Path("heddle/comm/detail/thread_call.hpp")
-QUOTED = "return '\"' + std::string(name) + '\"';"
+QUOTED = r'''joined_text({"\"", name, "\""})'''
 
 
 def run(*arguments):
@@ -33,7 +33,7 @@ def main(include, library, program, compiler):
         text = (other / CHANGED).read_text(encoding="utf-8")
         if text.count(QUOTED) != 1:
             sys.exit(f"{CHANGED} does not have {QUOTED!r} once: change this test's other version with it")
-        (other / CHANGED).write_text(text.replace(QUOTED, QUOTED.replace("'\"'", "'~'")), encoding="utf-8")
+        (other / CHANGED).write_text(text.replace(QUOTED, QUOTED.replace(r'"\""', '"~"')), encoding="utf-8")
 
         def build(made, headers, options):
             run(*compiler, "-std=c++20", "-O0", "-fPIC", "-shared", "-pthread", f"-I{headers}", *options, library, "-o", here / made)

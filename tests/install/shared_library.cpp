@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shared library that has heddle inside and exports one function: what two ranks say of a call that does not match.
 #include <heddle/comm/threads.hpp>
+#include <span>
 #include <string>
 
 extern "C" __attribute__((visibility("default"))) char const* said_of_a_mismatch() {

@@ -126,17 +126,20 @@ constexpr bool rests_in_halves() {
 }
 static_assert(rests_in_halves<1>() && rests_in_halves<2>() && rests_in_halves<3>());
 // … and between the groups nothing moves but the gradients, as sums of the halves: each rank of two sends as much as it
-// has. The gathers are within the group. The step's scalars, and the number of targets, go over both axes.
+// has. Within the group each sends half of all gradients and, once or for forward and backward, of all parameters. The
+// step's scalars, and the number of targets, go over both axes.
 template <std::size_t Stage>
 constexpr bool sums_parts_over_replicas() {
   constexpr comm::operation others[] = {comm::operation::all_gather, comm::operation::reduce_scatter};
+  constexpr std::size_t half = parameter_count / 2 * sizeof(float);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     traffic_table const t = basic_ledger<hybrid<Stage>>::traffic(hybrid<Stage>::mesh::value.coordinates_of(rank));
     for (comm::operation o : others)
-      if (t.of(0, o).calls != 0 || t.of(1, o).bytes == 0) return false;
-    if (t.of(0, comm::operation::all_reduce).bytes !=
-        parameter_count / 2 * sizeof(float) + (1 + step_scalars) * sizeof(double))
+      if (t.of(0, o).calls != 0) return false;
+    if (t.of(1, comm::operation::reduce_scatter).bytes != half ||
+        t.of(1, comm::operation::all_gather).bytes != (Stage == 3 ? 2 : 1) * half)
       return false;
+    if (t.of(0, comm::operation::all_reduce).bytes != half + (1 + step_scalars) * sizeof(double)) return false;
   }
   return true;
 }

@@ -17,9 +17,11 @@ struct everything : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate
 /// Parameters arrive and gradients leave while others are computed with; buckets are cut through parameters.
 struct sharded : plan<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, accumulate<3>, zero<3>, bucket<1000>,
                       reduce_gradients<per_step>> {};
+struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 2>>, accumulate<2>, zero<3, dp>, bucket<700>,
+                              reduce_gradients<per_micro_batch>> {};
 /// In fp64, over three ranks and two copies of them.
-struct sharded_at_once : plan<mesh<axis<dp_replicate, 2>, axis<dp, 3>>, precision<fp64>, accumulate<2>, zero<3, dp>,
-                              bucket<1400>, reduce_gradients<per_micro_batch>> {};
+struct sharded_over_three : plan<mesh<axis<dp_replicate, 2>, axis<dp, 3>>, precision<fp64>, zero<3, dp>, bucket<1400>> {
+};
 /// Updated parameters return in parts.
 struct returned : plan<mesh<axis<dp, 2>, axis<pp, 2>>, accumulate<2>, zero<1>, bucket<700>> {};
 /// Gradients leave after each micro-batch.
@@ -36,7 +38,8 @@ template <class Plan>
 constexpr bool reuse_buckets = reuses_buckets<Plan, stage_kind::first>() && reuses_buckets<Plan, stage_kind::last>();
 static_assert(reuse_buckets<everything> && reuse_buckets<sharded> && reuse_buckets<returned> &&
               reuse_buckets<scattered>);
-static_assert(reuses_buckets<sharded_at_once, stage_kind::whole>());
+static_assert(reuses_buckets<sharded_at_once, stage_kind::whole>() &&
+              reuses_buckets<sharded_over_three, stage_kind::whole>());
 /// Few and small computations between its transfers, so that a delay outlasts them.
 struct pipeline_alone : plan<mesh<axis<pp, 4>>, accumulate<5>> {};
 
@@ -111,6 +114,7 @@ TEST_CASE("late communication changes no bit: no buffer is reused, no result rea
   check_delayed<sharded_at_once>(3);
   check_delayed<returned>(4);
   check_delayed<scattered>(5);
+  check_delayed<sharded_over_three>(6);
   auto const first = plain_run<pipeline_alone>(3);
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
     CHECK(delayed_run<pipeline_alone>(3, seed, std::chrono::microseconds(4000)) == first);

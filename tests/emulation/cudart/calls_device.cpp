@@ -132,15 +132,13 @@ namespace {
 class bound_kernel {
  public:
   bound_kernel(announcement const& of, void** arguments) : call_(of.call), places_(of.parameters) {
-    if (!places_.empty()) bytes_.resize((places_.back().offset + places_.back().bytes) / sizeof(std::max_align_t) + 1);
-    auto* const to = reinterpret_cast<std::byte*>(bytes_.data());
+    if (!places_.empty()) bytes_.resize(places_.back().offset + places_.back().bytes);
     for (std::size_t i = 0; i < places_.size(); ++i)
-      std::memcpy(to + places_[i].offset, arguments[i], places_[i].bytes);
+      std::memcpy(bytes_.data() + places_[i].offset, arguments[i], places_[i].bytes);
   }
   void run(std::string const& name, dim3 grid, dim3 block, std::size_t shared_bytes) const {
-    auto const* const from = reinterpret_cast<std::byte const*>(bytes_.data());
     std::vector<void const*> parameters(places_.size());
-    for (std::size_t i = 0; i < places_.size(); ++i) parameters[i] = from + places_[i].offset;
+    for (std::size_t i = 0; i < places_.size(); ++i) parameters[i] = bytes_.data() + places_[i].offset;
     heddle::emulation::run_grid(
         name, grid, block, [&] { call_(parameters.data()); }, shared_bytes);
   }
@@ -148,7 +146,7 @@ class bound_kernel {
  private:
   void (*call_)(void const* const*);
   std::span<heddle::emulation::parameter_place const> places_;
-  std::vector<std::max_align_t> bytes_;
+  std::vector<std::byte> bytes_;  // `new` aligns it as parameters need
 };
 }  // namespace
 
