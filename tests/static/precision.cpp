@@ -96,6 +96,36 @@ static_assert(type_of<ledger_of<3>>("at rest") == "bf16" && type_of<ledger_of<3>
 static_assert(type_of<ledger_of<3>>("master weights") == "fp32" && type_of<ledger_of<3>>("first moment") == "fp32");
 static_assert(type_of<ledger_of<0, accumulate<2>>>("accumulated") == "fp32");
 static_assert(type_of<ledger_of<0>>("gradients on their way") == "bf16");
+// … and what has how many bytes, as often as the schedule has it at once: of two stages the first has two of the four
+// micro-batches in flight, and the second one. Between them goes one value of rows x tokens x width.
+using deep_model =
+    gpt2<gpt2_config{.vocabulary = 256, .context = 64, .layers = 4, .heads = 4, .width = 128, .tied = false}>;
+struct staged : plan<mesh<axis<pp, 2>>, precision<bf16_mixed>, accumulate<4>, micro_batch<2>, pipeline<one_f_one_b>> {};
+constexpr memory_row row_of(std::size_t stage, std::string_view what) {
+  for (memory_row const& row : basic_ledger<on<deep_model, staged>>::rows(stage))
+    if (row.what == what) return row;
+  return {};
+}
+constexpr bool has(std::size_t stage, std::string_view what, std::size_t bytes_of_one, std::size_t times) {
+  memory_row const row = row_of(stage, what);
+  return row.bytes == bytes_of_one && row.times == times;
+}
+constexpr std::size_t boundary = 2 * 64 * 128 * 2;
+static_assert(has(0, "stage's input until its backward", 0, 2) &&
+              has(1, "stage's input until its backward", boundary, 1));
+static_assert(has(0, "stage's output until its backward", boundary, 2));
+static_assert(has(1, "input's gradient until it is sent", boundary, 1));
+static_assert(has(0, "output's gradient during backward", boundary, 1));
+static_assert(has(0, "ids of a step", 4 * 2 * 64 * 4, 1) && has(1, "targets of a step", 4 * 2 * 64 * 4, 1));
+static_assert(row_of(0, "at rest").bytes + row_of(1, "at rest").bytes == 2 * parameters_of<deep_model>);
+constexpr bool state_is_of_four_bytes(std::size_t stage) {
+  std::size_t const elements = row_of(stage, "at rest").bytes / 2;
+  return has(stage, "master weights", 4 * elements, 1) && has(stage, "first moment", 4 * elements, 1) &&
+         has(stage, "second moment", 4 * elements, 1);
+}
+static_assert(state_is_of_four_bytes(0) && state_is_of_four_bytes(1));
+static_assert(row_of(0, "saved by modules until their backward").times == 2 &&
+              row_of(1, "saved by modules until their backward").times == 1);
 // [own]
 constexpr precision_policy reduced_wide = [] {
   precision_policy p = bf16_mixed;

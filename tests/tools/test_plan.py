@@ -81,6 +81,21 @@ class Plan(unittest.TestCase):
         self.assertEqual(in_flight, [2, 1])
         self.assertEqual(known["request"]["mesh"], {"dp": 65536, "pp": 2, "tp": 2})
 
+    def test_the_question_of_the_readme_has_the_answer_of_its_page(self):
+        """A trillion parameters on 3072 ranks; every line of the page's first two listings."""
+        command = re.search(r"^tools/plan (--model gpt2 --layers 128 (?:.|\n)*?)\n```", (ROOT / "README.md").read_text(), re.MULTILINE)
+        page = (ROOT / "docs" / "reference" / "plan-tool.md").read_text()
+        self.assertIn(f"tools/plan {command[1]}\n", page)
+        said = self.answered(*command[1].replace("\\\n", " ").split()).stdout.splitlines()
+        listings = re.findall(r"```text\n((?:.|\n)*?)```", page)[:2]
+        lines = [line for listing in listings for line in listing.splitlines() if line != "…"]
+        self.assertGreater(len(lines), 15)
+        for line in lines:
+            self.assertIn(line, said)
+        # 12·128·25600² + 13·128·25600 + (51200 + 2048)·25600 + 2·25600, and (p-1)/(m+p-1) of 64 stages and 512 micro-batches.
+        self.assertIn("parameters  1,008,038,758,400, fp32", said)
+        self.assertTrue(any("bubble 63/575" in line for line in said))
+
     def test_text_and_json_agree(self):
         text = self.answered(*QUESTION).stdout
         self.assertIn("dp 65536 × pp 2 × tp 2 = 262144 ranks", text)
