@@ -32,8 +32,8 @@ struct hybrid_pipeline : row<two_by_two, true, one_f_one_b, 2, zero<3, dp>, smal
 };
 struct hybrid_all : row<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, true, one_f_one_b, 2,
                         zero<3, dp>, small_bucket> {};
-struct hybrid_state : row<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<tp, 2>>, true, gpipe, 2, zero<1, dp>,
-                          small_bucket, reduce_gradients<per_step>> {};
+struct hybrid_state : row<mesh<axis<dp_replicate, 2>, axis<dp, 2>, axis<pp, 1>, axis<tp, 2>>, true, gpipe, 2,
+                          zero<1, dp>, small_bucket, reduce_gradients<per_step>> {};
 struct hybrid_scattered : row<two_by_two, true, one_f_one_b, 2, zero<2, dp>, small_bucket> {};
 /// All three axes beside the reduction of each micro-batch, with parameters and gradients whole.
 struct state_at_once : row<mesh<axis<dp, 2>, axis<pp, 2>, axis<tp, 2>>, true, one_f_one_b, 2, zero<1>, small_bucket,
