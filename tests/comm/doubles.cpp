@@ -63,6 +63,25 @@ TEST_CASE("delayed reductions through a double buffer: right sums, and overlappe
   CHECK(longest > 3 * 60 - 1);      // three delays of one slot follow each other
 }
 
+TEST_CASE("without overlap an asynchronous collective is over when its call returns, and a transfer is not") {
+  watchdog const guard;
+  std::array<std::array<int, 2>, 2> seen{};
+  run_threads(2, [&](thread_communicator& world) {
+    delaying at_once(std::move(world), {.longest = microseconds(0), .delay_blocking = false, .overlap = false});
+    std::size_t const r = at_once.rank();
+    std::array<int, 1> sum{static_cast<int>(r) + 1}, from{0};
+    auto reduced = at_once.all_reduce_async(std::span<int>(sum));
+    seen[r][0] = sum[0];
+    // Both send first: a send that waited for its receive would end in the watchdog.
+    auto sent = at_once.send_async(std::span<int>(sum), 1 - r);
+    at_once.receive(std::span<int>(from), 1 - r);
+    seen[r][1] = from[0];
+    reduced.wait();
+    sent.wait();
+  });
+  CHECK(seen == std::array<std::array<int, 2>, 2>{{{3, 3}, {3, 3}}});
+}
+
 TEST_CASE("bounds of a delay that are negative or the wrong way round are refused") {
   auto const text_of = [](delay_options options) {
     std::string text = "no error";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run is repeatable bit for bit on the same plan, whatever the threads' timing: two runs, and one whose communication
-// is late.
+// A run is repeatable bit for bit on the same plan, whatever the threads' timing: two runs, one whose communication is
+// late, and one whose collectives are over when their calls return.
 #include <heddle/comm/delaying.hpp>
 #include <heddle/heddle.hpp>
 
@@ -9,6 +9,7 @@
 
 using namespace heddle;
 using namespace heddle::testing;
+using namespace std::chrono_literals;
 
 namespace determinism_test {
 namespace {
@@ -86,11 +87,10 @@ bits plain_run(std::size_t steps) {
   return all;
 }
 template <class Plan>
-bits delayed_run(std::size_t steps, std::uint64_t seed, std::chrono::microseconds longest) {
+bits delayed_run(std::size_t steps, comm::delay_options const& how) {
   bits all(Plan::mesh::size);
   comm::run_threads(Plan::mesh::size, [&](comm::thread_communicator& world) {
-    comm::delaying<comm::thread_communicator> late(world.split(0, world.rank(), "world"),
-                                                   {.seed = seed, .longest = longest, .delay_blocking = true});
+    comm::delaying<comm::thread_communicator> late(world.split(0, world.rank(), "world"), how);
     mesh_communicator<typename Plan::mesh, comm::delaying<comm::thread_communicator>> rank(late);
     all[rank.rank()] = work<Plan>(rank, steps);
   });
@@ -98,7 +98,9 @@ bits delayed_run(std::size_t steps, std::uint64_t seed, std::chrono::microsecond
 }
 template <class Plan>
 void check_delayed(std::uint64_t seed) {
-  CHECK(delayed_run<Plan>(steps_to_delay, seed, std::chrono::microseconds(300)) == plain_run<Plan>(steps_to_delay));
+  bits const plain = plain_run<Plan>(steps_to_delay);
+  CHECK(delayed_run<Plan>(steps_to_delay, {.seed = seed, .longest = 300us}) == plain);
+  CHECK(delayed_run<Plan>(steps_to_delay, {.longest = 0us, .delay_blocking = false, .overlap = false}) == plain);
 }
 }  // namespace
 
@@ -107,8 +109,10 @@ TEST_CASE("two runs of one plan give the same bits on all eight ranks") {
   CHECK(first[0].size() > 100);
   CHECK(plain_run<everything>(3) == first);
 }
-TEST_CASE("late communication changes no bit: no buffer is reused, no result read too early (OV-1, OV-3, LS-2)") {
-  watchdog const dog(std::chrono::seconds(100));
+TEST_CASE(
+    "communication that is late, or over at once, changes no bit: no buffer is reused, no result read too early "
+    "(OV-1, OV-3, LS-2)") {
+  watchdog const dog(std::chrono::seconds(250));
   check_delayed<everything>(1);
   check_delayed<sharded>(2);
   check_delayed<sharded_at_once>(3);
@@ -117,7 +121,7 @@ TEST_CASE("late communication changes no bit: no buffer is reused, no result rea
   check_delayed<sharded_over_three>(6);
   auto const first = plain_run<pipeline_alone>(3);
   for (std::uint64_t seed = 1; seed <= 3; ++seed)
-    CHECK(delayed_run<pipeline_alone>(3, seed, std::chrono::microseconds(4000)) == first);
+    CHECK(delayed_run<pipeline_alone>(3, {.seed = seed, .longest = 4000us}) == first);
 }
 
 }  // namespace determinism_test

@@ -27,6 +27,9 @@ struct delay_options {
   std::chrono::microseconds longest{2000};
   /// Whether a rank also sleeps before it begins a blocking operation.
   bool delay_blocking = true;
+  /// Whether asynchronous collectives go on beside the caller's work. Otherwise each is over when its call returns.
+  /// Transfers always do: a send that waited for its receive would hold up what the other rank does before it.
+  bool overlap = true;
 };
 
 /// A communicator that makes everything late: an asynchronous operation does not touch the caller's buffers, and so
@@ -58,7 +61,7 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle all_reduce_async(std::span<T> data, reduction how = reduction::sum) {
-    return later([data, how](C& inner) { return inner.all_reduce_async(data, how); });
+    return collective([data, how](C& inner) { return inner.all_reduce_async(data, how); });
   }
   template <class T>
   void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, reduction how = reduction::sum) {
@@ -67,7 +70,7 @@ class delaying : public detail::inner_memory<C> {
   template <class T>
   [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, std::span<T> out,
                                             reduction how = reduction::sum) {
-    return later([in, out, how](C& inner) { return inner.reduce_scatter_async(in, out, how); });
+    return collective([in, out, how](C& inner) { return inner.reduce_scatter_async(in, out, how); });
   }
   template <class T>
   void all_reduce(pieces<T> data, reduction how = reduction::sum) {
@@ -75,12 +78,12 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle all_reduce_async(pieces<T> data, reduction how = reduction::sum) {
-    return later([data, how](C& inner) { return inner.all_reduce_async(data, how); });
+    return collective([data, how](C& inner) { return inner.all_reduce_async(data, how); });
   }
   template <class T>
   [[nodiscard]] handle reduce_scatter_async(std::span<std::type_identity_t<T> const> in, pieces<T> out,
                                             reduction how = reduction::sum) {
-    return later([in, out, how](C& inner) { return inner.reduce_scatter_async(in, out, how); });
+    return collective([in, out, how](C& inner) { return inner.reduce_scatter_async(in, out, how); });
   }
   template <class T>
   void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
@@ -88,7 +91,7 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle all_gather_async(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
-    return later([in, out](C& inner) { return inner.all_gather_async(in, out); });
+    return collective([in, out](C& inner) { return inner.all_gather_async(in, out); });
   }
   template <class T>
   void all_gather(gather_parts<T> parts) {
@@ -96,7 +99,7 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle all_gather_async(gather_parts<T> parts) {
-    return later([parts](C& inner) { return inner.all_gather_async(parts); });
+    return collective([parts](C& inner) { return inner.all_gather_async(parts); });
   }
   template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
@@ -104,7 +107,7 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in, std::span<T> out) {
-    return later([in, out](C& inner) { return inner.all_to_all_async(in, out); });
+    return collective([in, out](C& inner) { return inner.all_to_all_async(in, out); });
   }
   template <class T>
   void all_to_all(std::span<std::type_identity_t<T> const> in, std::span<std::size_t const> send_counts,
@@ -115,7 +118,7 @@ class delaying : public detail::inner_memory<C> {
   [[nodiscard]] handle all_to_all_async(std::span<std::type_identity_t<T> const> in,
                                         std::span<std::size_t const> send_counts, std::span<T> out,
                                         std::span<std::size_t const> receive_counts) {
-    return later([in, send_counts, out, receive_counts](C& inner) {
+    return collective([in, send_counts, out, receive_counts](C& inner) {
       return inner.all_to_all_async(in, send_counts, out, receive_counts);
     });
   }
@@ -125,7 +128,7 @@ class delaying : public detail::inner_memory<C> {
   }
   template <class T>
   [[nodiscard]] handle broadcast_async(std::span<T> data, std::size_t root) {
-    return later([data, root](C& inner) { return inner.broadcast_async(data, root); });
+    return collective([data, root](C& inner) { return inner.broadcast_async(data, root); });
   }
   void barrier() { late().barrier(); }
   template <class T>
@@ -182,6 +185,12 @@ class delaying : public detail::inner_memory<C> {
     return state_->inner;
   }
 
+  template <class Start>
+  [[nodiscard]] handle collective(Start start) {
+    handle started = later(std::move(start));
+    if (!state_->options.overlap) started.wait();
+    return started;
+  }
   template <class Start>
   [[nodiscard]] handle later(Start start) {
     auto one = std::make_shared<typename worker::job>();
