@@ -17,32 +17,32 @@ class text_part {
  public:
   // NOLINTBEGIN(google-explicit-constructor): what stands in a list of parts converts
   constexpr text_part(char const* text) : text_part(std::string_view(text)) {}
-  constexpr text_part(std::string_view text) : text_(text.data()), size_(text.size()) {}
+  constexpr text_part(std::string_view text) : characters(text.data()), size_(text.size()) {}
   text_part(std::string const& text) : text_part(std::string_view(text)) {}
   template <std::unsigned_integral N>
   requires(!std::same_as<N, bool> && !std::same_as<N, char>) constexpr text_part(N number)
-      : natural_(number), size_(is_natural) {}
+      : natural(number), size_(is_natural) {}
   template <std::signed_integral N>
-  requires(!std::same_as<N, char>) constexpr text_part(N number) : integer_(number), size_(is_integer) {}
+  requires(!std::same_as<N, char>) constexpr text_part(N number) : integer(number), size_(is_integer) {}
   /// As `number_text` writes it.
   template <std::floating_point N>
-  constexpr text_part(N number) : real_(number), size_(is_real) {}
+  constexpr text_part(N number) : real(number), size_(is_real) {}
   // NOLINTEND(google-explicit-constructor)
 
   [[gnu::cold]] void append_to(std::string& out) const {
     char digits[20];  // of 64 bits and a sign
     switch (size_) {
       case is_natural:
-        out.append(digits, std::to_chars(digits, digits + sizeof digits, natural_).ptr);
+        out.append(digits, std::to_chars(digits, digits + sizeof digits, natural).ptr);
         break;
       case is_integer:
-        out.append(digits, std::to_chars(digits, digits + sizeof digits, integer_).ptr);
+        out.append(digits, std::to_chars(digits, digits + sizeof digits, integer).ptr);
         break;
       case is_real:
-        out += number_text(real_);
+        out += number_text(real);
         break;
       default:
-        out.append(text_, size_);
+        out.append(characters, size_);
     }
   }
 
@@ -50,10 +50,10 @@ class text_part {
   // Two words, since a list of parts is what is left of a text where it is made. No text has these lengths.
   static constexpr std::size_t is_natural = SIZE_MAX, is_integer = SIZE_MAX - 1, is_real = SIZE_MAX - 2;
   union {
-    char const* text_;
-    std::uint64_t natural_;
-    std::int64_t integer_;
-    double real_;
+    char const* characters;
+    std::uint64_t natural;
+    std::int64_t integer;
+    double real;
   };
   std::size_t size_;
 };
