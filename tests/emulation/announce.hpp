@@ -62,7 +62,7 @@ struct parameter_places {
     std::array<parameter_place, sizeof...(Parameters)> places{
         parameter_place{sizeof(Parameters), alignof(Parameters)}...};
     std::size_t end = 0;
-    for (parameter_place& one : places) {
+    for (parameter_place& one : places) {  // `offset` is the alignment until here
       one.offset = (end + one.offset - 1) / one.offset * one.offset;
       end = one.offset + one.bytes;
     }

@@ -58,7 +58,7 @@ struct collective_call {
   }
 };
 
-// Texts are for errors, and for what the watcher of a run finds.
+// Texts are for errors, for what the watcher of a run finds, and (a list) for the key of a group that is being made.
 [[nodiscard, gnu::cold]] inline std::string in_quotes(std::string_view name) { return joined_text({"\"", name, "\""}); }
 
 /// "{0, 2, 3}"
